@@ -1,0 +1,3 @@
+//! `tickwire`: the server.
+
+fn main() {}
