@@ -9,7 +9,7 @@
 //! | bytes | [`wire`], [`lz4`] | ground |
 //! | state machines | [`session`], [`world`], [`snapshot`] | bytes and ground (`world` never sees `wire`) |
 //! | pump | [`seam`], [`limits`], [`server`] | everything above this line |
-//! | edges | [`io`], [`client`], [`config`] | `io` sees only the seam; `client` never sees the server |
+//! | edges | [`io`], [`client`], [`config`], [`logger`] | `io` sees only the seam; `client` never sees the server |
 //!
 //! The core is sans-IO: [`seam::Core`] takes datagrams, stream bytes and the time, and writes its output into a
 //! [`seam::Outbox`]. It never reads a clock, a socket or an environment, so the same bytes and times always give
@@ -20,6 +20,7 @@ pub mod config;
 pub mod heap;
 pub mod io;
 pub mod limits;
+pub mod logger;
 pub mod lz4;
 pub mod model;
 pub mod rng;

@@ -1,0 +1,99 @@
+//! The table of options: the one place to add another.
+
+use std::net::SocketAddr;
+
+use log::LevelFilter;
+
+use super::choice::{LOG_WORDS, Level, Wake};
+use super::effective::Setting;
+use super::key::{Key, Kind, Typed};
+
+/// An address that may be left out.
+const ADDRESS_OR_OFF: Kind = Kind::Or("off", &Kind::Address);
+/// A seed that may be left to chance.
+const SEED: Kind = Kind::Or("random", &Kind::Number { unit: "N", min: 0, max: u64::MAX });
+
+/// The group of options that say where to listen.
+pub const GROUP_ADDRESSES: &str = "Addresses";
+/// The group of options that say for how many.
+pub const GROUP_CAPACITY: &str = "Capacity";
+/// The group of options that shape the game.
+pub const GROUP_PLAY: &str = "Play";
+/// The group of options about the process itself.
+pub const GROUP_PROCESS: &str = "Process";
+
+/// Declares [`Options`] and [`KEYS`] together: `/// help`, `name: type = kind, "default";` in groups.
+macro_rules! options {
+    ($($group:ident { $($(#[doc = $doc:literal])+ $name:ident: $type:ty = $kind:expr, $default:literal;)+ })+) => {
+        /// Every option's value, typed and checked.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Options {
+            $($($(#[doc = $doc])+ pub $name: $type,)+)+
+        }
+
+        /// Every option, in the order of [`Options`]' fields.
+        pub const KEYS: &[Key] = &[
+            $($(Key {
+                name: stringify!($name),
+                doc: concat!($($doc),+),
+                group: $group,
+                kind: $kind,
+                default: $default,
+            },)+)+
+        ];
+
+        impl Options {
+            /// The typed values of `settings`, which are in the order of [`KEYS`].
+            pub(super) fn from_settings(settings: &[Setting]) -> Self {
+                let mut values = settings.iter().map(|setting| &setting.value);
+                let mut next = || values.next().expect("a setting for every key");
+                Self { $($($name: <$type>::from_value(next()),)+)+ }
+            }
+        }
+    };
+}
+
+options! {
+    GROUP_ADDRESSES {
+        /// Where Aegis clients log in (TCP).
+        aegis_tcp: SocketAddr = Kind::Address, "0.0.0.0:4243";
+        /// Where Aegis clients play (UDP).
+        aegis_udp: SocketAddr = Kind::Address, "0.0.0.0:4243";
+        /// Where R-Type version 1 clients play (UDP).
+        rtype_udp: Option<SocketAddr> = ADDRESS_OR_OFF, "off";
+        /// Where FigNet clients play (UDP).
+        fignet_udp: Option<SocketAddr> = ADDRESS_OR_OFF, "off";
+        /// Where the administrator's pages are (TCP).
+        admin: Option<SocketAddr> = ADDRESS_OR_OFF, "off";
+    }
+    GROUP_CAPACITY {
+        /// Rooms, of up to four players each.
+        rooms: u32 = Kind::Number { unit: "N", min: 1, max: 4096 }, "64";
+        /// Sessions that one address may hold at a time; 0 is no limit. Loopback has none.
+        sessions_per_address: u32 = Kind::Number { unit: "N", min: 0, max: 65_535 }, "16";
+    }
+    GROUP_PLAY {
+        /// The level that every room plays.
+        level: Level = Kind::Choice(Level::WORDS), "level1";
+        /// Entity slots in each room.
+        entities: u32 = Kind::Number { unit: "N", min: 16, max: 65_535 }, "128";
+        /// Entities in the stress level; at most the entity slots of a room.
+        stress_entities: u32 = Kind::Number { unit: "N", min: 1, max: 60_000 }, "100";
+        /// Ticks from one snapshot to the next, at 60 ticks a second.
+        snapshot_interval: u8 = Kind::Number { unit: "TICKS", min: 1, max: 60 }, "3";
+        /// Players with whom a round starts at once.
+        round_start_players: u8 = Kind::Number { unit: "N", min: 1, max: 4 }, "2";
+        /// Seconds after the first player until a round starts with fewer.
+        round_start_wait_s: u32 = Kind::Number { unit: "SECONDS", min: 0, max: 3600 }, "30";
+        /// Seed of the rooms' chance: the same seed and inputs, the same game.
+        seed: Option<u64> = SEED, "random";
+    }
+    GROUP_PROCESS {
+        /// What wakes the loop: the tick (least processor time) or every arrival (least delay).
+        wake: Wake = Kind::Choice(Wake::WORDS), "tick";
+        /// How much to log.
+        log: LevelFilter = Kind::Choice(LOG_WORDS), "info";
+        /// Abort on any memory allocation after start.
+        verify: bool = Kind::Switch, "false";
+    }
+}
