@@ -1,1 +1,68 @@
-//! (being written)
+//! Every count and size of the server, each the sum of who holds what. Pools are made from these once, at start.
+
+use crate::model::PLAYERS_MAX;
+use crate::session::reliable::IN_FLIGHT_MAX;
+use crate::world::EVENTS_PER_STEP_MAX;
+
+/// Simulation steps per second.
+pub const TICK_RATE_HZ: u32 = 60;
+
+/// Ticks that a late loop catches up with at once; time beyond is dropped and counted.
+pub const CATCH_UP_TICKS_MAX: u32 = 4;
+
+/// Most rooms that a server can be given.
+pub const ROOMS_MAX: usize = 4096;
+
+/// Most entities that a room can be given.
+pub const ENTITIES_MAX: usize = 65_535;
+
+/// Spawn events of what a newcomer finds that may be on their way to it at once. Together with a step's events they
+/// stay well below what may be in flight.
+pub const SYNC_IN_FLIGHT_MAX: usize = 64;
+
+/// Connections beyond the players' own that may be open, to log in or be refused.
+pub const CONNECTIONS_SPARE: usize = 64;
+
+/// Connections of one address, beyond its sessions, that may be open.
+pub const CONNECTIONS_SPARE_PER_ADDRESS: usize = 16;
+
+/// Datagrams written between two flushes: a batch that one system call takes and a cache holds.
+pub const OUTBOX_DATAGRAMS: usize = 64;
+
+/// Stream operations written between two flushes.
+pub const OUTBOX_STREAM_OPS: usize = 64;
+
+/// Event slots of a room:
+pub const EVENTS_PER_ROOM: usize = IN_FLIGHT_MAX // the room's own events: whoever is further behind is lost
+    + PLAYERS_MAX * (SYNC_IN_FLIGHT_MAX + PLAYERS_MAX); // what newcomers are told of those already there
+
+const _: () = {
+    assert!(SYNC_IN_FLIGHT_MAX + EVENTS_PER_STEP_MAX < IN_FLIGHT_MAX, "a newcomer survives its welcome");
+    assert!(EVENTS_PER_ROOM <= u16::MAX as usize, "event slots have 16-bit names");
+};
+
+/// The sizes of one server's pools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Rooms.
+    pub rooms: usize,
+    /// Entity slots per room.
+    pub entities: usize,
+    /// Sessions: every player of every room.
+    pub sessions: usize,
+    /// Stream connections: one per session, and [`CONNECTIONS_SPARE`].
+    pub streams: usize,
+}
+
+impl Limits {
+    /// The pools of a server with `rooms` rooms of `entities` entity slots.
+    ///
+    /// # Panics
+    /// When either is 0 or above its maximum.
+    pub fn new(rooms: usize, entities: usize) -> Self {
+        assert!((1..=ROOMS_MAX).contains(&rooms), "rooms out of range");
+        assert!((1..=ENTITIES_MAX).contains(&entities), "entities out of range");
+        let sessions = rooms * PLAYERS_MAX;
+        Self { rooms, entities, sessions, streams: sessions + CONNECTIONS_SPARE }
+    }
+}

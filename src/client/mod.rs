@@ -1,1 +1,4 @@
-//! (being written)
+//! Sans-IO clients: what bots, tools, tests and other people's games build on. They share the wire and the session
+//! parts with the server, and know nothing of it.
+
+pub mod aegis;

@@ -1,15 +1,17 @@
 //! `tickwire serve`.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use log::info;
+
 use tickwire::config::{Effective, Options};
-use tickwire::logger;
+use tickwire::{heap, io, logger};
 
-use crate::{print, report};
+use crate::assemble::{Assembled, assemble};
+use crate::report;
 
-/// Serves as `effective` says.
+/// Serves as `effective` says, until a signal.
 pub fn run(effective: &Effective) -> ExitCode {
     let options = &effective.options;
     if let Err(error) = logger::init(options.log) {
@@ -17,12 +19,32 @@ pub fn run(effective: &Effective) -> ExitCode {
         return ExitCode::FAILURE;
     }
     warn_unserved(options);
-    if let Err(what) = try_addresses(options) {
-        report(what);
+    // Before any thread and any socket: a signal during start is told by the first turn.
+    if let Err(error) = io::block_signals() {
+        report(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
-    print(effective);
-    ExitCode::SUCCESS
+    let mut assembled = match assemble(options) {
+        Ok(assembled) => assembled,
+        Err(what) => {
+            report(what);
+            return ExitCode::FAILURE;
+        }
+    };
+    announce(&assembled);
+    if options.verify {
+        heap::install_panic_hook();
+        heap::seal(heap::OnAlloc::Abort);
+    }
+    let end = serve(&mut assembled);
+    heap::unseal();
+    match end {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(format_args!("the loop failed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Says which doors were asked for in vain.
@@ -38,14 +60,38 @@ fn warn_unserved(options: &Options) {
     }
 }
 
-/// Opens and closes the addresses to be served: a taken port is a line on the screen, not a stack of causes.
-fn try_addresses(options: &Options) -> Result<(), String> {
-    let (tcp, udp) = (options.aegis_tcp, options.aegis_udp);
-    TcpListener::bind(tcp).map_err(|error| cannot_open("--aegis-tcp", tcp, &error))?;
-    UdpSocket::bind(udp).map_err(|error| cannot_open("--aegis-udp", udp, &error))?;
-    Ok(())
+/// Tells standard output where it listens, for people and for scripts that wait for `ready`.
+fn announce(assembled: &Assembled) {
+    let mut stdout = std::io::stdout().lock();
+    for (name, address) in assembled.io.local_addrs() {
+        let _ = writeln!(stdout, "listening {name} {address}");
+    }
+    let _ = writeln!(stdout, "ready");
+    let _ = stdout.flush();
 }
 
-fn cannot_open(flag: &str, address: SocketAddr, error: &io::Error) -> String {
-    format!("{flag}: cannot open {address}: {error}")
+/// Runs the loop until the first signal, then says goodbye to everyone. A second signal ends that at once.
+fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
+    let Assembled { io, server } = assembled;
+    let mut signals = 0;
+    while signals == 0 {
+        signals += io.run_turn(server)?.signals;
+    }
+    info!("stopping: {} sessions", server.pools().sessions);
+    server.shut_down(io.now());
+    loop {
+        // Everything said is flushed once no stream is open: each is closed when its peer took the last bytes, or
+        // when it lingers too long.
+        signals += io.run_turn(server)?.signals;
+        let streams = io.stats().streams;
+        if signals > 1 || streams.closed == streams.accepted {
+            break;
+        }
+    }
+    let stats = server.stats();
+    info!(
+        "stopped after {} ticks ({} late, {} dropped), {} datagrams in, {} out",
+        stats.ticks, stats.late_ticks, stats.dropped_ticks, stats.datagrams_in, stats.datagrams_out
+    );
+    Ok(())
 }

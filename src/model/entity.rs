@@ -127,6 +127,12 @@ impl Entity {
         self
     }
 
+    /// Whether both are the same use of an index: they differ, if at all, in position, velocity and health.
+    #[inline]
+    pub fn is_same_thing(&self, other: &Self) -> bool {
+        self.generation == other.generation && self.kind == other.kind && self.look == other.look
+    }
+
     /// Where straight flight brings it after `ticks`: position + velocity × ticks, saturating at the 20-bit range;
     /// all else unchanged (Aegis 4.3, prediction).
     #[inline]

@@ -1,1 +1,291 @@
-//! (being written)
+//! The pump: joins sessions, rooms and snapshots. It knows no socket; a driver brings it bytes and time through
+//! [`crate::seam::Core`].
+//!
+//! Everything is allocated by [`Server::new`]. What comes in is handled at once, what goes out waits in two ready lists
+//! (sessions and streams, each entry once) until the driver asks for it: no list of everyone is ever walked.
+
+mod addresses;
+mod aegis;
+mod clock;
+mod events;
+mod room;
+mod seat;
+mod stats;
+mod streams;
+mod transmit;
+
+pub use stats::{Pools, Stats};
+
+use self::addresses::Addresses;
+use self::clock::TickClock;
+use self::room::Room;
+use self::seat::{Seat, Wants};
+use self::streams::Stream;
+use self::transmit::Farewell;
+use crate::limits::{CATCH_UP_TICKS_MAX, Limits, TICK_RATE_HZ};
+use crate::lz4::Compressor;
+use crate::rng::{Rng, TokenSource};
+use crate::seam::{Core, Door, Input, Outbox};
+use crate::session::aegis::Ended;
+use crate::session::drops::{DropCounts, Sources};
+use crate::snapshot::Encoder;
+use crate::storage::{BitSet, Deadlines, Handle, Index, Pool, Ring};
+use crate::time::{Duration, Instant};
+use crate::wire::aegis::PAYLOAD_BYTES_MAX;
+use crate::world::{Events, Game};
+
+/// What a server is told at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Pool sizes.
+    pub limits: Limits,
+    /// Ticks from one snapshot of a room to its next, 1 to 255.
+    pub snapshot_interval: u8,
+    /// The UDP port that clients are told to play on.
+    pub aegis_udp_port: u16,
+    /// Connections that one address may play over, 0 for any number. Loopback addresses are free of it.
+    pub sessions_per_address: usize,
+    /// Seed of the rooms' games.
+    pub seed: u64,
+}
+
+/// The server of one game.
+#[derive(Debug)]
+pub struct Server<G> {
+    settings: Settings,
+    clock: TickClock,
+    tokens: TokenSource,
+    seeds: Rng,
+    rooms: Box<[Room<G>]>,
+    /// Rooms with a free slot.
+    open_rooms: BitSet,
+    /// Rooms that tick.
+    played_rooms: BitSet,
+    seats: Pool<Seat>,
+    /// Session token → seat.
+    by_token: Index,
+    streams: Box<[Stream]>,
+    addresses: Addresses,
+    sources: Sources,
+    /// Seats first, then streams.
+    deadlines: Deadlines,
+    ready_seats: Ring<u32>,
+    ready_streams: Ring<u32>,
+    farewells: Ring<Farewell>,
+    encoder: Encoder,
+    compressor: Compressor,
+    events: Events,
+    scratch: Box<[u8; PAYLOAD_BYTES_MAX]>,
+    stats: Stats,
+    is_shutting_down: bool,
+}
+
+impl<G: Game> Server<G> {
+    /// A server whose rooms play the games that `make` makes, one each.
+    pub fn new(settings: Settings, mut tokens: TokenSource, mut make: impl FnMut(usize) -> G) -> Self {
+        let Limits { rooms, entities, sessions, streams } = settings.limits;
+        let interval = u32::from(settings.snapshot_interval);
+        let mut secret = || [tokens.next_u64(), tokens.next_u64()];
+        let (by_token, addresses, sources) =
+            (Index::new(sessions, secret()), Addresses::new(streams, secret()), Sources::new(secret()));
+        Self {
+            clock: TickClock::stopped(),
+            tokens,
+            seeds: Rng::new(settings.seed),
+            rooms: (0..rooms).map(|index| Room::new(make(index), index, entities, interval)).collect(),
+            open_rooms: BitSet::full(rooms),
+            played_rooms: BitSet::new(rooms),
+            seats: Pool::new(sessions, |_| Seat::new(entities, interval)),
+            by_token,
+            streams: (0..streams).map(|_| Stream::free()).collect(),
+            addresses,
+            sources,
+            deadlines: Deadlines::new(sessions + streams),
+            ready_seats: Ring::new(sessions, 0),
+            ready_streams: Ring::new(streams, 0),
+            farewells: Ring::new(sessions, Farewell::FILLER),
+            encoder: Encoder::new(entities),
+            compressor: Compressor::new(),
+            events: Events::new(),
+            scratch: Box::new([0; PAYLOAD_BYTES_MAX]),
+            stats: Stats::default(),
+            is_shutting_down: false,
+            settings,
+        }
+    }
+
+    /// Ends every session (Logout ServerShutdown, Disconnect) and refuses all newcomers. What it takes to tell them is
+    /// in the next [`Core::transmit`].
+    pub fn shut_down(&mut self, now: Instant) {
+        self.is_shutting_down = true;
+        for index in 0..self.seats.capacity() {
+            if let Some(handle) = self.seats.handle_at(index) {
+                self.end_session(now, handle, Ended::ServerShutdown);
+            }
+        }
+        self.close_logins();
+    }
+
+    /// Counters since the start.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Datagrams dropped since the start, by reason.
+    pub fn drops(&self) -> &DropCounts {
+        self.sources.totals()
+    }
+
+    /// What the snapshot encoder did since the start.
+    pub fn encoder_stats(&self) -> crate::snapshot::EncoderStats {
+        self.encoder.stats()
+    }
+
+    /// How much of each pool is in use.
+    pub fn pools(&self) -> Pools {
+        Pools {
+            sessions: self.seats.len(),
+            tokens: self.by_token.len(),
+            streams: self.streams.iter().filter(|stream| stream.is_open()).count(),
+            addresses: self.addresses.len(),
+            deadlines: self.deadlines.len(),
+            events: self.rooms.iter().map(|room| room.store.len()).sum(),
+            rooms_played: self.played_rooms.len(),
+            rooms_open: self.open_rooms.len(),
+            ready: self.ready_seats.len() + self.ready_streams.len() + self.farewells.len(),
+        }
+    }
+
+    /// The game of room `index`, to look at.
+    pub fn game(&self, index: usize) -> Option<&G> {
+        self.rooms.get(index).map(|room| &room.game)
+    }
+
+    /// Whether something waits to be transmitted.
+    fn has_output(&self) -> bool {
+        !(self.ready_seats.is_empty() && self.ready_streams.is_empty() && self.farewells.is_empty())
+    }
+
+    /// Marks what a session has to send, and puts it in the ready list.
+    fn want(&mut self, handle: Handle, wants: Wants) {
+        if let Some(seat) = self.seats.get_mut(handle) {
+            want(seat, handle, wants, &mut self.ready_seats);
+        }
+    }
+
+    /// Runs the timers due at `now`.
+    fn run_timers(&mut self, now: Instant) {
+        self.sources.advance(now);
+        while let Some(key) = self.deadlines.pop_due(now) {
+            if key < self.seats.capacity() {
+                self.run_seat_timer(now, key);
+            } else {
+                self.login_timed_out(now, key - self.seats.capacity());
+            }
+        }
+    }
+
+    /// A seat's deadline may be earlier than anything due: whatever moved since is looked at only here.
+    fn run_seat_timer(&mut self, now: Instant, key: usize) {
+        let Some(handle) = self.seats.handle_at(key) else { return };
+        let Some(seat) = self.seats.get_mut(handle) else { return };
+        if seat.session.is_timed_out(now) {
+            self.end_session(now, handle, Ended::TimedOut);
+            return;
+        }
+        let mut wants = Wants::NOTHING;
+        if seat.session.has_events_due(now) {
+            wants = wants.and(Wants::EVENTS);
+        }
+        if seat.session.is_heartbeat_due(now) {
+            wants = wants.and(Wants::HEARTBEAT);
+        }
+        if wants == Wants::NOTHING {
+            self.deadlines.set(key, seat.session.next_deadline());
+        } else {
+            // The deadline is set again once that is sent.
+            want(seat, handle, wants, &mut self.ready_seats);
+        }
+    }
+
+    /// Runs the ticks due at `now`.
+    fn run_ticks(&mut self, now: Instant) {
+        for _ in 0..CATCH_UP_TICKS_MAX {
+            let Some(due) = self.clock.take(now) else { return };
+            let lateness = now.since(due);
+            self.stats.ticks += 1;
+            self.stats.late_ticks += u64::from(lateness >= TICK_INTERVAL);
+            self.stats.lateness_max = self.stats.lateness_max.max(lateness);
+            self.run_tick(now);
+        }
+        self.stats.dropped_ticks += self.clock.drop_due(now);
+    }
+
+    fn run_tick(&mut self, now: Instant) {
+        let mut from = 0;
+        while let Some(index) = self.played_rooms.next_from(from) {
+            from = index + 1;
+            let ready_seats = &mut self.ready_seats;
+            let mut ready = [None; crate::model::PLAYERS_MAX];
+            let mut ready_len = 0;
+            self.rooms[index].step(&mut self.seats, &mut self.events, |handle, wants| {
+                ready[ready_len] = Some((handle, wants));
+                ready_len += 1;
+            });
+            for (handle, wants) in ready.into_iter().flatten() {
+                if let Some(seat) = self.seats.get_mut(handle) {
+                    want(seat, handle, wants, ready_seats);
+                }
+            }
+            while let Some(handle) = self.rooms[index].lost_session() {
+                self.end_session(now, handle, Ended::TooSlow);
+            }
+        }
+    }
+}
+
+/// One tick.
+const TICK_INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / TICK_RATE_HZ as u64);
+
+fn want(seat: &mut Seat, handle: Handle, wants: Wants, ready: &mut Ring<u32>) {
+    seat.wants = seat.wants.and(wants);
+    if !std::mem::replace(&mut seat.is_queued, true) {
+        let queued = ready.push(handle.index() as u32);
+        assert!(queued.is_ok(), "each seat is in the ready list at most once");
+    }
+}
+
+impl<G: Game> Core for Server<G> {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        match input {
+            Input::Datagram { door: Door::Aegis, from, at, bytes } => {
+                self.aegis_datagram(now, from, at, bytes)
+            }
+            // No such door is served yet, and no driver opens one.
+            Input::Datagram { door: Door::Rtype | Door::Fignet, .. } => {}
+            Input::StreamOpened { stream, peer } => self.stream_opened(now, stream, peer),
+            Input::StreamBytes { stream, bytes } => self.stream_bytes(now, stream, bytes),
+            Input::StreamClosed { stream } => self.stream_closed(now, stream),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.has_output() {
+            return Some(Instant::ZERO);
+        }
+        [self.clock.next(), self.deadlines.next(), self.sources.next_deadline()].into_iter().flatten().min()
+    }
+
+    fn next_tick(&self) -> Option<Instant> {
+        self.clock.next()
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.run_timers(now);
+        self.run_ticks(now);
+    }
+
+    fn transmit(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        self.transmit_ready(now, out)
+    }
+}

@@ -2,6 +2,7 @@
 //! player input, and the account of what was dropped.
 
 pub mod acks;
+pub mod aegis;
 pub mod drops;
 pub mod input;
 pub mod rate;

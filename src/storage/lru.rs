@@ -1,14 +1,13 @@
 //! A table of fixed size keyed by 128-bit values that strangers choose (addresses): when it is full, the entry least
 //! recently touched makes way.
 
-/// Values by key, the least recently used one evicted. Look-ups take constant time on average; the hash is keyed, so
-/// that nobody who does not know the key can make entries collide.
+use super::index::Index;
+
+/// Values by key, the least recently used one evicted. Look-ups take constant time on average.
 #[derive(Debug)]
 pub struct Lru<T> {
     entries: Box<[Entry<T>]>,
-    /// Open addressing with linear probing: entry index, or [`NONE`].
-    table: Box<[u32]>,
-    secret: [u64; 2],
+    index: Index,
     len: u32,
     newest: u32,
     oldest: u32,
@@ -34,8 +33,7 @@ impl<T: Copy> Lru<T> {
         Self {
             entries: vec![Entry { key: 0, newer: NONE, older: NONE, value: filler }; capacity]
                 .into_boxed_slice(),
-            table: vec![NONE; (capacity * 2).next_power_of_two()].into_boxed_slice(),
-            secret,
+            index: Index::new(capacity, secret),
             len: 0,
             newest: NONE,
             oldest: NONE,
@@ -44,16 +42,14 @@ impl<T: Copy> Lru<T> {
 
     /// The slot and value of `key`, without touching its age.
     pub fn peek(&self, key: u128) -> Option<(usize, &T)> {
-        let at = self.find(key).ok()?;
-        let slot = self.table[at] as usize;
+        let slot = self.index.get(key)? as usize;
         Some((slot, &self.entries[slot].value))
     }
 
     /// The slot and value of `key`, now the most recently used. A new key starts from `fresh`; when the table is full
     /// it takes the slot of the least recently used entry, whose value comes back as the third item.
     pub fn touch(&mut self, key: u128, fresh: T) -> (usize, &mut T, Option<T>) {
-        if let Ok(at) = self.find(key) {
-            let slot = self.table[at];
+        if let Some(slot) = self.index.get(key) {
             self.unlink(slot);
             self.link_newest(slot);
             return (slot as usize, &mut self.entries[slot as usize].value, None);
@@ -64,12 +60,11 @@ impl<T: Copy> Lru<T> {
         } else {
             let slot = self.oldest;
             self.unlink(slot);
-            self.forget(self.entries[slot as usize].key);
+            self.index.remove(self.entries[slot as usize].key);
             (slot, Some(self.entries[slot as usize].value))
         };
         self.entries[slot as usize] = Entry { key, newer: NONE, older: NONE, value: fresh };
-        let Err(at) = self.find(key) else { unreachable!("the key was just looked for") };
-        self.table[at] = slot;
+        self.index.insert(key, slot);
         self.link_newest(slot);
         (slot as usize, &mut self.entries[slot as usize].value, evicted)
     }
@@ -97,49 +92,6 @@ impl<T: Copy> Lru<T> {
     /// How many entries it can hold.
     pub fn capacity(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Place of `key` in the table, or the free place where it belongs.
-    fn find(&self, key: u128) -> Result<usize, usize> {
-        let mask = self.table.len() - 1;
-        let mut at = self.home(key);
-        loop {
-            match self.table[at] {
-                NONE => return Err(at),
-                slot if self.entries[slot as usize].key == key => return Ok(at),
-                _ => at = (at + 1) & mask,
-            }
-        }
-    }
-
-    fn home(&self, key: u128) -> usize {
-        let fold = |a: u64, b: u64| {
-            let product = u128::from(a) * u128::from(b);
-            (product >> 64) as u64 ^ product as u64
-        };
-        let mixed = fold(key as u64 ^ self.secret[0], (key >> 64) as u64 ^ self.secret[1]);
-        fold(mixed ^ self.secret[1], 0x9E37_79B9_7F4A_7C15) as usize & (self.table.len() - 1)
-    }
-
-    /// Takes `key` out of the table, moving back the entries that probed past it.
-    fn forget(&mut self, key: u128) {
-        let Ok(mut hole) = self.find(key) else { return };
-        let mask = self.table.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let slot = self.table[at];
-            if slot == NONE {
-                break;
-            }
-            let home = self.home(self.entries[slot as usize].key);
-            // It may move back only if its home is not between the hole (exclusive) and its place.
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.table[hole] = slot;
-                hole = at;
-            }
-        }
-        self.table[hole] = NONE;
     }
 
     fn unlink(&mut self, slot: u32) {

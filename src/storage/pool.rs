@@ -90,6 +90,14 @@ impl<T> Pool<T> {
             .map(|slot| &mut slot.value)
     }
 
+    /// The value of slot `index`, claimed or not: for lists of indices that outlast their holders.
+    ///
+    /// # Panics
+    /// When `index` is not below the capacity.
+    pub fn slot_mut(&mut self, index: usize) -> &mut T {
+        &mut self.slots[index].value
+    }
+
     /// The handle under which slot `index` is claimed now, if it is.
     pub fn handle_at(&self, index: usize) -> Option<Handle> {
         let slot = self.slots.get(index)?;

@@ -1,0 +1,87 @@
+//! From options to a server that is ready for its loop: what `serve` and `demo` share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tickwire::config::{self, Options};
+use tickwire::io::{IoOptions, MioLoop, Wake};
+use tickwire::limits::{Limits, TICK_RATE_HZ};
+use tickwire::rng::TokenSource;
+use tickwire::seam::Door;
+use tickwire::server::{Server, Settings};
+use tickwire::world::rtype::{ENTITIES_RESERVED, Level, Rules, RtypeGame};
+
+/// The server of the game that ships.
+pub type RtypeServer = Server<RtypeGame>;
+
+/// A loop with its sockets open, and a server to drive.
+pub struct Assembled {
+    /// The loop.
+    pub io: MioLoop,
+    /// The server.
+    pub server: RtypeServer,
+}
+
+/// Opens the sockets and allocates everything that `options` ask for.
+///
+/// # Errors
+/// One line that says what could not be had.
+pub fn assemble(options: &Options) -> Result<Assembled, String> {
+    let (level, entities) = level(options)?;
+    let limits = Limits::new(options.rooms as usize, entities);
+    let io = MioLoop::bind(&io_options(options, &limits)).map_err(|error| error.to_string())?;
+    let udp_port = port_of(&io, "aegis-udp").ok_or("the Aegis socket has no port")?;
+    let rules = Rules {
+        round_start_players: options.round_start_players,
+        round_start_wait_ticks: options.round_start_wait_s * TICK_RATE_HZ,
+        ..Rules::default()
+    };
+    let mut tokens = TokenSource::Os;
+    let settings = Settings {
+        limits,
+        snapshot_interval: options.snapshot_interval,
+        aegis_udp_port: udp_port,
+        sessions_per_address: options.sessions_per_address as usize,
+        seed: options.seed.unwrap_or_else(|| tokens.next_u64()),
+    };
+    let server = Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules.clone(), entities));
+    Ok(Assembled { io, server })
+}
+
+/// The level, and how many entity slots a room of it has.
+fn level(options: &Options) -> Result<(Arc<Level>, usize), String> {
+    let name = options.level.word();
+    let level = Level::builtin(name).ok_or_else(|| format!("there is no level {name}"))?;
+    let mut entities = options.entities as usize;
+    let level = match options.level {
+        config::Level::Stress => {
+            // The players' ships and missiles come on top of the crowd.
+            entities = entities.max(options.stress_entities as usize + ENTITIES_RESERVED);
+            level.with_entities(options.stress_entities).map_err(|error| error.to_string())?
+        }
+        config::Level::Level1 => level,
+    };
+    Ok((Arc::new(level), entities))
+}
+
+fn io_options(options: &Options, limits: &Limits) -> IoOptions {
+    let mut io = IoOptions::new(limits.streams, limits.sessions);
+    io.aegis_tcp = Some(options.aegis_tcp);
+    io.doors[Door::Aegis as usize] = Some(options.aegis_udp);
+    io.wake = match options.wake {
+        config::Wake::Tick => Wake::Tick,
+        config::Wake::Event => Wake::Event,
+    };
+    io.signals = true;
+    io
+}
+
+/// The port of a listener of `io`.
+pub fn port_of(io: &MioLoop, listener: &str) -> Option<u16> {
+    address_of(io, listener).map(|address| address.port())
+}
+
+/// The address of a listener of `io`, with its real port.
+pub fn address_of(io: &MioLoop, listener: &str) -> Option<SocketAddr> {
+    io.local_addrs().find(|(name, _)| *name == listener).map(|(_, address)| address)
+}

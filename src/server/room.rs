@@ -1,0 +1,256 @@
+//! One room: its game, who sits in it, what happened in it, and how it looked when snapshots were sent.
+
+use super::events::EventStore;
+use super::seat::{Seat, Wants};
+use crate::limits::{EVENTS_PER_ROOM, SYNC_IN_FLIGHT_MAX};
+use crate::model::{GameEvent, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
+use crate::snapshot::History;
+use crate::storage::{Handle, Pool};
+use crate::time::Tick;
+use crate::world::{Events, Game};
+
+/// A room. It ticks while somebody who joined is in it.
+#[derive(Debug)]
+pub(super) struct Room<G> {
+    pub(super) game: G,
+    pub(super) tick: Tick,
+    pub(super) store: EventStore,
+    pub(super) history: History,
+    members: [Option<Member>; PLAYERS_MAX],
+    /// Ticks at which this room's snapshots are due are those where (tick + phase) is a multiple of the interval:
+    /// rooms take turns.
+    phase: u32,
+}
+
+/// A player's slot in a room: taken at login, played from the first binding on.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    session: Handle,
+    name: Name,
+    has_joined: bool,
+    is_lost: bool,
+    /// The newcomer was told of every entity below this index. What happens to those above it goes untold: they are
+    /// told of when the cursor gets there.
+    cursor: u32,
+}
+
+const ALL_TOLD: u32 = u32::MAX;
+
+impl<G: Game> Room<G> {
+    pub(super) fn new(game: G, index: usize, entities_max: usize, snapshot_interval: u32) -> Self {
+        Self {
+            game,
+            tick: Tick(0),
+            store: EventStore::new(EVENTS_PER_ROOM),
+            history: History::new(entities_max, snapshot_interval),
+            members: [None; PLAYERS_MAX],
+            phase: index as u32 % snapshot_interval,
+        }
+    }
+
+    /// Takes the lowest free slot for a session that logged in.
+    pub(super) fn reserve(&mut self, session: Handle, name: Name) -> Option<PlayerId> {
+        let player = PlayerId::all().find(|player| self.members[player.index()].is_none())?;
+        let member = Member { session, name, has_joined: false, is_lost: false, cursor: ALL_TOLD };
+        self.members[player.index()] = Some(member);
+        Some(player)
+    }
+
+    /// Whether a slot is free.
+    pub(super) fn has_free_slot(&self) -> bool {
+        self.members.iter().any(Option::is_none)
+    }
+
+    /// Whether anybody plays.
+    pub(super) fn is_played(&self) -> bool {
+        self.members.iter().flatten().any(|member| member.has_joined)
+    }
+
+    /// The sessions of those who joined, in player order.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = Handle> {
+        self.members.iter().flatten().filter(|member| member.has_joined).map(|member| member.session)
+    }
+
+    /// Makes the room new, for the first who joins.
+    pub(super) fn open(&mut self, seed: u64) {
+        self.game.reset(seed);
+        self.tick = Tick(0);
+        self.history.clear();
+    }
+
+    /// The player of a reserved slot joins: everyone hears of it, and the newcomer of everyone and everything.
+    pub(super) fn join(&mut self, player: PlayerId, seats: &mut Pool<Seat>, events: &mut Events) {
+        let Some(member) = &mut self.members[player.index()] else { return };
+        assert!(!member.has_joined, "a player joined twice");
+        member.has_joined = true;
+        member.cursor = 0;
+        let name = member.name;
+        for other in PlayerId::all().filter(|&other| other != player) {
+            if let Some(name) = self.joined(other).map(|member| member.name) {
+                self.tell(player, GameEvent::PlayerJoined { player: other, name }, seats);
+            }
+        }
+        self.publish(GameEvent::PlayerJoined { player, name }, seats);
+        events.clear();
+        self.game.join(player, events);
+        self.publish_all(events, seats);
+    }
+
+    /// The player is gone; the slot is free. The others hear of it if the player had joined.
+    pub(super) fn leave(
+        &mut self,
+        player: PlayerId,
+        reason: LeaveReason,
+        seats: &mut Pool<Seat>,
+        events: &mut Events,
+    ) {
+        let Some(member) = self.members[player.index()].take() else { return };
+        if let Some(seat) = seats.get_mut(member.session) {
+            seat.session.release_events(|event| self.store.release(event));
+        }
+        if !member.has_joined {
+            return;
+        }
+        events.clear();
+        self.game.leave(player, events);
+        self.publish_all(events, seats);
+        self.publish(GameEvent::PlayerLeft { player, reason }, seats);
+    }
+
+    /// One tick: inputs, game, events, and the frame for a snapshot when one is due. Everyone who has something to
+    /// send then is given to `ready`.
+    pub(super) fn step(
+        &mut self,
+        seats: &mut Pool<Seat>,
+        events: &mut Events,
+        mut ready: impl FnMut(Handle, Wants),
+    ) {
+        let mut inputs = [PlayerInput::default(); PLAYERS_MAX];
+        for (input, member) in inputs.iter_mut().zip(&self.members) {
+            let joined = member.as_ref().filter(|member| member.has_joined);
+            if let Some(seat) = joined.and_then(|member| seats.get_mut(member.session)) {
+                *input = seat.session.take_input();
+            }
+        }
+        self.tick = self.tick.plus(1);
+        events.clear();
+        self.game.step(&inputs, events);
+        self.publish_all(events, seats);
+        self.tell_newcomers(seats);
+        let is_snapshot_due = self.tick.0.wrapping_add(self.phase) % self.history.interval() == 0;
+        if is_snapshot_due {
+            self.history.push(self.tick, self.game.players(), self.game.entities());
+        }
+        for member in self.members.iter().flatten().filter(|member| member.has_joined) {
+            let Some(seat) = seats.get(member.session) else { continue };
+            let mut wants = Wants::NOTHING;
+            if is_snapshot_due {
+                wants = wants.and(Wants::SNAPSHOT);
+            }
+            if seat.session.has_events_due(crate::time::Instant::ZERO) {
+                wants = wants.and(Wants::EVENTS);
+            }
+            if wants != Wants::NOTHING {
+                ready(member.session, wants);
+            }
+        }
+    }
+
+    /// A session that fell too far behind in its events, if there is one: to be ended.
+    pub(super) fn lost_session(&self) -> Option<Handle> {
+        self.members.iter().flatten().find(|member| member.is_lost).map(|member| member.session)
+    }
+
+    fn joined(&self, player: PlayerId) -> Option<&Member> {
+        self.members[player.index()].as_ref().filter(|member| member.has_joined)
+    }
+
+    fn publish_all(&mut self, events: &Events, seats: &mut Pool<Seat>) {
+        events.as_slice().iter().for_each(|&event| self.publish(event, seats));
+    }
+
+    /// Puts an event on its way to everyone who is to hear of it: one content, a reference each.
+    fn publish(&mut self, event: GameEvent, seats: &mut Pool<Seat>) {
+        let slot = loop {
+            match self.store.put(self.tick, event) {
+                Some(slot) => break slot,
+                // Every round loses one of the few members, and without members the store is empty.
+                None => self.lose_slowest(seats),
+            }
+        };
+        for member in self.members.iter_mut().flatten().filter(|member| member.is_told_of(&event)) {
+            push(member, slot, &mut self.store, seats);
+        }
+        self.store.release(slot);
+    }
+
+    /// Puts an event on its way to one player.
+    fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Pool<Seat>) -> bool {
+        let Some(member) = &mut self.members[player.index()] else { return false };
+        let Some(slot) = self.store.put(self.tick, event) else { return false };
+        push(member, slot, &mut self.store, seats);
+        self.store.release(slot);
+        true
+    }
+
+    /// Tells newcomers of entities that were there before them, a few at a time.
+    fn tell_newcomers(&mut self, seats: &mut Pool<Seat>) {
+        for player in PlayerId::all() {
+            while let Some(&Member { cursor, session, is_lost: false, .. }) = self.joined(player) {
+                let pending = seats.get(session).map_or(usize::MAX, |seat| seat.session.events_pending());
+                if cursor == ALL_TOLD || pending >= SYNC_IN_FLIGHT_MAX {
+                    break;
+                }
+                let next = self.game.entities().next_live(cursor);
+                let told = next.and_then(|index| Some((index, self.spawn_of(index)?)));
+                if let Some((_, event)) = told
+                    && !self.tell(player, event, seats)
+                {
+                    break;
+                }
+                let Some(member) = &mut self.members[player.index()] else { break };
+                member.cursor = told.map_or(ALL_TOLD, |(index, _)| index + 1);
+            }
+        }
+    }
+
+    fn spawn_of(&self, index: u32) -> Option<GameEvent> {
+        let table = self.game.entities();
+        let (entity, id) = (table.get(index)?, table.id(index)?);
+        let &crate::model::Entity { x, y, vx, vy, kind, .. } = entity;
+        Some(GameEvent::Spawn { id, kind, owner: entity.owner(), x, y, vx, vy })
+    }
+
+    /// The store is full: the member with the most events unacknowledged is lost, and its events with it.
+    fn lose_slowest(&mut self, seats: &mut Pool<Seat>) {
+        let pending =
+            |member: &Member| seats.get(member.session).map_or(0, |seat| seat.session.events_pending());
+        let slowest =
+            self.members.iter_mut().flatten().filter(|member| !member.is_lost).max_by_key(|m| pending(m));
+        if let Some(member) = slowest {
+            member.is_lost = true;
+            if let Some(seat) = seats.get_mut(member.session) {
+                seat.session.release_events(|event| self.store.release(event));
+            }
+        }
+    }
+}
+
+impl Member {
+    fn is_told_of(&self, event: &GameEvent) -> bool {
+        let is_ahead = match event {
+            GameEvent::Spawn { id, .. } | GameEvent::Destroy { id, .. } => id.index() >= self.cursor,
+            _ => false,
+        };
+        self.has_joined && !self.is_lost && (self.cursor == ALL_TOLD || !is_ahead)
+    }
+}
+
+fn push(member: &mut Member, slot: u16, store: &mut EventStore, seats: &mut Pool<Seat>) {
+    let Some(seat) = seats.get_mut(member.session) else { return };
+    if seat.session.push_event(slot).is_ok() {
+        store.retain(slot);
+    } else {
+        member.is_lost = true;
+    }
+}

@@ -1,0 +1,218 @@
+//! Snapshots that cannot say everything: the most important changes go, the rest is remembered as stale.
+//! Implements the last paragraph of Aegis 4.8.
+
+use super::encoder::{Change, What, difference, write_body};
+use super::history::Frame;
+use super::view::{StaleSet, View};
+use crate::model::{Entity, UNITS_PER_PIXEL};
+use crate::wire::aegis::snapshot::{added_bits, removed_bits, updated_bits};
+
+/// Priority that a tick of waiting adds. Nearness adds at most [`NEAR_PRIORITY_MAX`], so that whatever waited for a
+/// second longer goes before anything near: nothing starves.
+const PRIORITY_PER_TICK: u32 = 64;
+
+/// Priority of an entity at the very place of the own ship; 0 from [`NEAR_PIXELS`] on.
+const NEAR_PRIORITY_MAX: u32 = 60 * PRIORITY_PER_TICK;
+
+/// The distance at which nearness no longer counts, in pixels.
+const NEAR_PIXELS: u32 = 1920;
+
+/// Writes snapshots under the datagram's size, for one client at a time.
+#[derive(Debug)]
+pub struct Budget {
+    candidates: Vec<Candidate>,
+    chosen: Vec<Change>,
+    stale: Box<[u64]>,
+    present: Box<[u64]>,
+}
+
+/// What is to be told, to whom it matters how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) baseline: Option<Frame<'a>>,
+    pub(super) now: Frame<'a>,
+    pub(super) focus: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    priority: u32,
+    change: Change,
+    /// Whether the client has something at this index, in case the change does not fit.
+    is_present: bool,
+}
+
+impl Budget {
+    pub(super) fn new(entities_max: usize) -> Self {
+        let words = (entities_max + 1).div_ceil(64);
+        Self {
+            candidates: Vec::with_capacity(entities_max + 1),
+            chosen: Vec::with_capacity(entities_max + 1),
+            stale: vec![0; words].into_boxed_slice(),
+            present: vec![0; words].into_boxed_slice(),
+        }
+    }
+
+    /// Writes the body of a snapshot into `out` and notes in `view` what it leaves stale. Returns its length.
+    pub(super) fn encode(&mut self, plan: &Plan<'_>, view: &mut View, out: &mut [u8]) -> usize {
+        self.collect(plan, view);
+        self.candidates.sort_unstable_by(|a, b| {
+            b.priority.cmp(&a.priority).then_with(|| a.change.index.cmp(&b.change.index))
+        });
+        let mut count = self.fitting(out.len() * 8);
+        loop {
+            self.choose(count);
+            if let Some(len) = write_body(plan.baseline.as_ref(), &plan.now, &self.chosen, out) {
+                self.note(count, plan, view);
+                return len;
+            }
+            // The estimate leaves out what depends on the choice itself (gaps, the count): step back until it fits.
+            assert!(count > 0, "a snapshot without records fits");
+            count -= (count / 50).max(1);
+        }
+    }
+
+    /// Everything the client does not have right, with its priority.
+    fn collect(&mut self, plan: &Plan<'_>, view: &View) {
+        self.candidates.clear();
+        let own = plan.focus.and_then(|index| find(&plan.now, index)).copied();
+        let stale = plan.baseline.and_then(|frame| view.stale(frame.tick));
+        let age = plan.baseline.map_or(0, |frame| plan.now.tick.since(frame.tick));
+        let mut walk = Walk::new(plan, stale);
+        while let Some(Step { index, before, now, is_stale, is_present }) = walk.next() {
+            let what = match (before, now) {
+                (Some(before), Some(now)) if !is_stale => difference(before, now, age),
+                (_, Some(now)) => Some(What::Added { entity: *now }),
+                (_, None) => is_present.then_some(What::Removed),
+            };
+            let Some(what) = what else { continue };
+            let waited = u32::from(view.unsent_ticks(index, plan.now.tick)) * PRIORITY_PER_TICK;
+            let nearness = match (&own, now) {
+                _ if plan.focus == Some(index) => u32::MAX / 2,
+                (Some(own), Some(now)) => nearness(own, now),
+                // Removals are small and undo what a player may still see.
+                (_, None) => NEAR_PRIORITY_MAX,
+                (None, Some(_)) => 0,
+            };
+            self.candidates.push(Candidate {
+                priority: waited.saturating_add(nearness),
+                change: Change { index, what },
+                is_present,
+            });
+        }
+    }
+
+    /// How many of the first candidates fit in `bits_max` bits, if every gap takes one group.
+    fn fitting(&self, bits_max: usize) -> usize {
+        let mut bits = 0;
+        self.candidates
+            .iter()
+            .take_while(|candidate| {
+                bits += match &candidate.change.what {
+                    What::Added { .. } => added_bits(0),
+                    What::Updated { predicted, entity } => updated_bits(0, predicted, entity),
+                    What::Removed => removed_bits(0),
+                } as usize;
+                bits <= bits_max
+            })
+            .count()
+    }
+
+    fn choose(&mut self, count: usize) {
+        self.chosen.clear();
+        self.chosen.extend(self.candidates[..count].iter().map(|candidate| candidate.change));
+        self.chosen.sort_unstable_by_key(|change| change.index);
+    }
+
+    /// Records what is sent, and what stays wrong at the client.
+    fn note(&mut self, count: usize, plan: &Plan<'_>, view: &mut View) {
+        let tick = plan.now.tick;
+        for change in &self.chosen {
+            view.mark_sent(change.index, tick);
+        }
+        if count == self.candidates.len() {
+            view.sent_exact(tick);
+            return;
+        }
+        self.stale.fill(0);
+        self.present.fill(0);
+        for candidate in &self.candidates[count..] {
+            let (word, bit) = (candidate.change.index as usize / 64, candidate.change.index % 64);
+            self.stale[word] |= 1 << bit;
+            self.present[word] |= u64::from(candidate.is_present) << bit;
+        }
+        view.sent_stale(tick, &self.stale, &self.present);
+    }
+}
+
+/// Nearness to the own ship as priority.
+fn nearness(own: &Entity, other: &Entity) -> u32 {
+    let distance = own.x.abs_diff(other.x).max(own.y.abs_diff(other.y)) / UNITS_PER_PIXEL as u32;
+    NEAR_PIXELS.saturating_sub(distance) * NEAR_PRIORITY_MAX / NEAR_PIXELS
+}
+
+fn find<'a>(frame: &Frame<'a>, index: u32) -> Option<&'a Entity> {
+    frame.indices.binary_search(&index).ok().map(|at| &frame.entities[at])
+}
+
+/// Walks the indices of a baseline, of now, and of what is stale, together.
+struct Walk<'a> {
+    baseline: (&'a [u32], &'a [Entity]),
+    now: (&'a [u32], &'a [Entity]),
+    stale: Option<StaleSet<'a>>,
+    stale_word: u64,
+    stale_word_index: usize,
+    words: usize,
+}
+
+struct Step<'a> {
+    index: u32,
+    before: Option<&'a Entity>,
+    now: Option<&'a Entity>,
+    is_stale: bool,
+    is_present: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(plan: &Plan<'a>, stale: Option<StaleSet<'a>>) -> Self {
+        Self {
+            baseline: plan.baseline.map_or((&[], &[]), |frame| (frame.indices, frame.entities)),
+            now: (plan.now.indices, plan.now.entities),
+            stale,
+            stale_word: stale.map_or(0, |set| set.word(0)),
+            stale_word_index: 0,
+            words: stale.map_or(0, |set| set.words()),
+        }
+    }
+
+    fn next(&mut self) -> Option<Step<'a>> {
+        while self.stale_word == 0 && self.stale_word_index + 1 < self.words {
+            self.stale_word_index += 1;
+            self.stale_word = self.stale.map_or(0, |set| set.word(self.stale_word_index));
+        }
+        let stale_at = (self.stale_word != 0)
+            .then(|| self.stale_word_index as u32 * 64 + self.stale_word.trailing_zeros());
+        let heads = [self.baseline.0.first().copied(), self.now.0.first().copied(), stale_at];
+        let index = heads.into_iter().flatten().min()?;
+        let before = take(&mut self.baseline, index);
+        let now = take(&mut self.now, index);
+        let is_stale = stale_at == Some(index);
+        if is_stale {
+            self.stale_word &= self.stale_word - 1;
+        }
+        let is_present = match self.stale {
+            Some(set) if is_stale => set.is_present(index),
+            _ => before.is_some(),
+        };
+        Some(Step { index, before, now, is_stale, is_present })
+    }
+}
+
+fn take<'a>(list: &mut (&'a [u32], &'a [Entity]), index: u32) -> Option<&'a Entity> {
+    if list.0.first() != Some(&index) {
+        return None;
+    }
+    let entity = list.1.first();
+    *list = (&list.0[1..], &list.1[1..]);
+    entity
+}
