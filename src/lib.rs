@@ -27,6 +27,8 @@ pub mod rng;
 pub mod seam;
 pub mod server;
 pub mod session;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod snapshot;
 pub mod storage;
 pub mod time;

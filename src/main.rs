@@ -10,6 +10,8 @@ use tickwire::config::{self, Sources};
 
 use crate::cli::Command;
 
+#[path = "main/assemble.rs"]
+mod assemble;
 #[path = "main/cli.rs"]
 mod cli;
 #[path = "main/demo.rs"]

@@ -30,7 +30,7 @@ use crate::session::aegis::Ended;
 use crate::session::drops::{DropCounts, Sources};
 use crate::snapshot::Encoder;
 use crate::storage::{BitSet, Deadlines, Handle, Index, Pool, Ring};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, Tick};
 use crate::wire::aegis::PAYLOAD_BYTES_MAX;
 use crate::world::{Events, Game};
 
@@ -164,6 +164,11 @@ impl<G: Game> Server<G> {
     /// Whether something waits to be transmitted.
     fn has_output(&self) -> bool {
         !(self.ready_seats.is_empty() && self.ready_streams.is_empty() && self.farewells.is_empty())
+    }
+
+    /// The tick of room `index`: how many steps it made since somebody first joined. `None` while nobody plays there.
+    pub fn room_tick(&self, index: usize) -> Option<Tick> {
+        self.rooms.get(index).filter(|room| room.is_played()).map(|room| room.tick)
     }
 
     /// Marks what a session has to send, and puts it in the ready list.

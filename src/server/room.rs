@@ -66,11 +66,6 @@ impl<G: Game> Room<G> {
         self.members.iter().flatten().any(|member| member.has_joined)
     }
 
-    /// The sessions of those who joined, in player order.
-    pub(super) fn sessions(&self) -> impl Iterator<Item = Handle> {
-        self.members.iter().flatten().filter(|member| member.has_joined).map(|member| member.session)
-    }
-
     /// Makes the room new, for the first who joins.
     pub(super) fn open(&mut self, seed: u64) {
         self.game.reset(seed);

@@ -328,6 +328,11 @@ impl Client {
         self.snapshots.newest()
     }
 
+    /// The snapshot applied last: not the newest one when it was overtaken on its way.
+    pub fn last_applied(&self) -> Option<&Table> {
+        self.snapshots.last_applied()
+    }
+
     /// What is to be shown of the newest snapshot: entities of a known kind that were told of by a Spawn and not
     /// destroyed since.
     pub fn visible(&self) -> impl Iterator<Item = (EntityId, &Entity)> {

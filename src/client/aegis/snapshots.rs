@@ -35,6 +35,11 @@ impl Snapshots {
         self.newest.map(|slot| &self.tables[slot].table)
     }
 
+    pub(super) fn last_applied(&self) -> Option<&Table> {
+        let slot = &self.tables[self.decoded];
+        slot.is_applied.then_some(&slot.table)
+    }
+
     /// Decodes a snapshot into a spare table. Nothing changes until [`Snapshots::commit`].
     pub(super) fn decode(&mut self, payload: &[u8]) -> Result<(), SnapshotError> {
         let header = SnapshotHeader::parse(payload)?;

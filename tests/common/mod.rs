@@ -1,0 +1,65 @@
+//! What several tests share.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tickwire::client::aegis::{Client, Settings as ClientSettings};
+use tickwire::limits::Limits;
+use tickwire::model::{Controls, Name};
+use tickwire::rng::{Rng, TokenSource};
+use tickwire::server::{Server, Settings};
+use tickwire::sim::{Faults, Sim};
+use tickwire::time::Instant;
+use tickwire::world::rtype::{Level, RtypeGame, Rules};
+
+pub const ENTITIES: usize = 128;
+
+/// A server of the first level for simulation.
+pub fn rtype_server(rooms: usize, seed: u64) -> Server<RtypeGame> {
+    server_with(rooms, ENTITIES, 3, Level::builtin("level1").expect("the first level"), seed)
+}
+
+pub fn server_with(
+    rooms: usize,
+    entities: usize,
+    interval: u8,
+    level: Level,
+    seed: u64,
+) -> Server<RtypeGame> {
+    let settings = Settings {
+        limits: Limits::new(rooms, entities),
+        snapshot_interval: interval,
+        aegis_udp_port: 4243,
+        sessions_per_address: 16,
+        seed,
+    };
+    let level = Arc::new(level);
+    let tokens = TokenSource::Seeded(Rng::new(seed));
+    Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), Rules::default(), entities))
+}
+
+pub fn rtype_sim(rooms: usize, faults: Faults, seed: u64) -> Sim<RtypeGame> {
+    Sim::new(rtype_server(rooms, seed), Limits::new(rooms, ENTITIES).streams, faults, seed)
+}
+
+pub fn settings(name: &str) -> ClientSettings {
+    let name = Name::new(name.as_bytes()).expect("a name");
+    ClientSettings { name, entities_max: ENTITIES, snapshots_kept: 23 }
+}
+
+/// A client's address, one per player.
+pub fn address(player: usize) -> SocketAddr {
+    SocketAddr::from(([10, 1, (player / 250) as u8, (player % 250) as u8 + 1], 5000))
+}
+
+/// Players who fly about and shoot, by chance but the same in every run.
+pub fn bots() -> impl FnMut(usize, &mut Client, Instant) {
+    let mut rng = Rng::new(99);
+    move |_, client, now| {
+        if now.as_nanos() / 1_000_000 % 50 == 0 {
+            let bits = rng.below(32) as u8;
+            client.set_controls(Controls::from_bits(bits).expect("five bits"));
+        }
+    }
+}
