@@ -11,6 +11,13 @@ macro_rules! choices {
             /// The words, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
+            /// The word of this variant.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
             /// The variant that `word` names.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {

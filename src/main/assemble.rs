@@ -9,7 +9,7 @@ use tickwire::limits::{Limits, TICK_RATE_HZ};
 use tickwire::rng::TokenSource;
 use tickwire::seam::Door;
 use tickwire::server::{Server, Settings};
-use tickwire::world::rtype::{ENTITIES_RESERVED, Level, Rules, RtypeGame};
+use tickwire::world::rtype::{ENTITIES_RESERVED, Level, RtypeGame, Rules};
 
 /// The server of the game that ships.
 pub type RtypeServer = Server<RtypeGame>;
@@ -44,7 +44,8 @@ pub fn assemble(options: &Options) -> Result<Assembled, String> {
         sessions_per_address: options.sessions_per_address as usize,
         seed: options.seed.unwrap_or_else(|| tokens.next_u64()),
     };
-    let server = Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules.clone(), entities));
+    let server =
+        Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules.clone(), entities));
     Ok(Assembled { io, server })
 }
 

@@ -78,7 +78,7 @@ fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
         signals += io.run_turn(server)?.signals;
     }
     info!("stopping: {} sessions", server.pools().sessions);
-    server.shut_down(io.now());
+    server.shut_down(io.clock().now());
     loop {
         // Everything said is flushed once no stream is open: each is closed when its peer took the last bytes, or
         // when it lingers too long.

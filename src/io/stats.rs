@@ -1,0 +1,135 @@
+//! What the I/O layer counts. Errors of single peers are told here and nowhere else: no peer can fill a log.
+
+use crate::seam::Door;
+
+/// Counters since the loop was bound. Plain numbers, cheap to copy out.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct IoStats {
+    /// Turns of the loop.
+    pub turns: u64,
+    /// What came and went by each door, indexed by [`Door`].
+    pub doors: [DoorStats; Door::COUNT],
+    /// Streams.
+    pub streams: StreamStats,
+    /// System calls made.
+    pub calls: CallStats,
+    /// Waits that a signal's handling cut short.
+    pub waits_interrupted: u64,
+}
+
+/// Counters of one datagram socket.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct DoorStats {
+    /// Datagrams received, empty ones included.
+    pub datagrams_in: u64,
+    /// Their bytes, each counted up to the receive buffer's 1280.
+    pub bytes_in: u64,
+    /// Datagrams received that held no byte.
+    pub empty_in: u64,
+    /// Batches that brought at least one datagram.
+    pub batches_in: u64,
+    /// Datagrams handed to the kernel.
+    pub datagrams_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Datagrams that the kernel dropped because the receive buffer was full. Learnt with the next datagram.
+    pub kernel_drops: u64,
+    /// Errors reported by receiving; the socket lives on.
+    pub receive_errors: u64,
+    /// Datagrams not sent, by reason, indexed by [`SendError`].
+    pub send_errors: [u64; SendError::COUNT],
+    /// Datagrams of the core for this door while it was closed.
+    pub no_socket: u64,
+}
+
+impl DoorStats {
+    /// Datagrams not sent for whatever reason.
+    pub fn send_errors_total(&self) -> u64 {
+        self.send_errors.iter().sum()
+    }
+}
+
+/// Counters of streams.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct StreamStats {
+    /// Connections told to the core.
+    pub accepted: u64,
+    /// Connections closed at once because every slot was taken.
+    pub refused: u64,
+    /// Connections that ended, for whatever reason.
+    pub closed: u64,
+    /// Of those: closed because their peer did not read what was sent to it.
+    pub overflowed: u64,
+    /// Of those: their peer did not take the last bytes, or did not close, in time or before the slot was needed.
+    pub linger_cut: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Accepts that failed for the one connection.
+    pub accept_errors: u64,
+    /// Times that accepting paused because the process or the system ran out of descriptors or memory.
+    pub accept_pauses: u64,
+}
+
+/// System calls made by the loop.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct CallStats {
+    /// Waits.
+    pub epoll_wait: u64,
+    /// Changes of what is waited for.
+    pub epoll_ctl: u64,
+    /// Settings of the timer.
+    pub timerfd_settime: u64,
+    /// Batches asked for.
+    pub recvmmsg: u64,
+    /// Batches sent.
+    pub sendmmsg: u64,
+    /// Accepts, the ones that found nobody included.
+    pub accept: u64,
+    /// Stream reads, the ones that found nothing included.
+    pub read: u64,
+    /// Stream writes.
+    pub write: u64,
+}
+
+/// Why a datagram was not sent. It is dropped; those behind it are not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SendError {
+    /// The peer's port is closed (ECONNREFUSED).
+    Refused = 0,
+    /// No way to the peer (EHOSTUNREACH, ENETUNREACH, ENETDOWN).
+    Unreachable = 1,
+    /// A firewall or the system forbids it (EPERM, EACCES).
+    NotPermitted = 2,
+    /// The kernel or the device is short of buffers (ENOBUFS, ENOMEM).
+    NoBuffers = 3,
+    /// The socket's send buffer is full (EAGAIN).
+    WouldBlock = 4,
+    /// Longer than the path takes (EMSGSIZE).
+    TooLong = 5,
+    /// An address that cannot be sent to (EINVAL, EAFNOSUPPORT, EADDRNOTAVAIL).
+    Invalid = 6,
+    /// Anything else.
+    Other = 7,
+}
+
+impl SendError {
+    /// How many reasons there are.
+    pub const COUNT: usize = 8;
+
+    /// The reason behind an `errno`.
+    pub(crate) fn of(errno: i32) -> Self {
+        match errno {
+            libc::ECONNREFUSED => Self::Refused,
+            libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ENETDOWN => Self::Unreachable,
+            libc::EPERM | libc::EACCES => Self::NotPermitted,
+            libc::ENOBUFS | libc::ENOMEM => Self::NoBuffers,
+            libc::EAGAIN => Self::WouldBlock,
+            libc::EMSGSIZE => Self::TooLong,
+            libc::EINVAL | libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL => Self::Invalid,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! The system calls that no crate wraps the way we need them: datagrams in batches, timers, signals, and a few socket
+//! options. The only unsafe code of the I/O layer; everything that leaves this file is safe to call.
+//!
+//! Errors are plain `errno` numbers on the paths of single datagrams, and [`io::Error`] everywhere else.
+#![allow(unsafe_code)]
+#![allow(clippy::unnecessary_cast, reason = "some of these types differ between C libraries")]
+
+use std::io::{self, Read};
+use std::marker::PhantomData;
+use std::mem;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use crate::time::Instant;
+
+/// `CLOCK_MONOTONIC`, for [`clock_ns`].
+pub(crate) const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
+/// `CLOCK_REALTIME`, for [`clock_ns`].
+pub(crate) const REALTIME: libc::clockid_t = libc::CLOCK_REALTIME;
+
+/// Nanoseconds on `clock`.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the answer.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    assert_eq!(result, 0, "this system lacks a clock that every Linux has");
+    timespec_ns(&time)
+}
+
+/// Received datagrams, in batches: headers, buffers and their pointers are laid out once.
+#[derive(Debug)]
+pub(crate) struct ReceiveBatch {
+    headers: Vec<libc::mmsghdr>,
+    addresses: Vec<Address>,
+    controls: Vec<Control>,
+    bytes: Vec<u8>,
+    buffer_bytes: usize,
+    // Only pointed to by the headers.
+    _iovecs: Vec<libc::iovec>,
+    /// Headers that the last call wrote to.
+    used: usize,
+}
+
+/// One datagram of a [`ReceiveBatch`].
+#[derive(Debug)]
+pub(crate) struct Received<'a> {
+    /// Its source; `None` for an address family that our sockets cannot have.
+    pub(crate) from: Option<SocketAddr>,
+    /// Its bytes, cut at the batch's buffer size.
+    pub(crate) bytes: &'a [u8],
+    /// The kernel's receive stamp, in nanoseconds of the wall clock.
+    pub(crate) stamp_ns: Option<u64>,
+    /// How many datagrams this socket had dropped when this one was queued (wraps).
+    pub(crate) drops: Option<u32>,
+}
+
+// SAFETY: the raw pointers in `headers` and `_iovecs` lead only into the vectors beside them, whose heap blocks stay
+// where they are when the struct moves, and are never resized.
+unsafe impl Send for ReceiveBatch {}
+
+impl ReceiveBatch {
+    /// Room for `count` datagrams of up to `buffer_bytes` each.
+    pub(crate) fn new(count: usize, buffer_bytes: usize) -> Self {
+        assert!(count > 0 && buffer_bytes > 0);
+        let mut bytes = vec![0; count * buffer_bytes];
+        let mut addresses = vec![Address::ZERO; count];
+        let mut controls = vec![Control([0; CONTROL_BYTES]); count];
+        let mut iovecs: Vec<_> = (0..count)
+            .map(|i| libc::iovec {
+                iov_base: bytes[i * buffer_bytes..].as_mut_ptr().cast(),
+                iov_len: buffer_bytes,
+            })
+            .collect();
+        let headers = (0..count)
+            .map(|i| {
+                let mut header = empty_header();
+                header.msg_hdr.msg_name = ptr::from_mut(&mut addresses[i]).cast();
+                header.msg_hdr.msg_iov = &mut iovecs[i];
+                header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_control = ptr::from_mut(&mut controls[i]).cast();
+                header
+            })
+            .collect();
+        Self { headers, addresses, controls, bytes, buffer_bytes, _iovecs: iovecs, used: count }
+    }
+
+    /// How many datagrams one call can bring.
+    pub(crate) fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Takes up to `limit` waiting datagrams from `socket`, without blocking.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, limit: usize) -> Result<usize, i32> {
+        // The kernel writes the lengths it used over the lengths it was given.
+        for header in &mut self.headers[..self.used] {
+            header.msg_hdr.msg_namelen = mem::size_of::<Address>() as libc::socklen_t;
+            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
+        }
+        self.used = 0;
+        let count = limit.min(self.headers.len()) as libc::c_uint;
+        // SAFETY: every header points into our own vectors, with the lengths of what it points to (set at creation
+        // and above), and `count` is within the headers.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT as _,
+                ptr::null_mut(),
+            )
+        };
+        match usize::try_from(received) {
+            Ok(received) => {
+                self.used = received;
+                Ok(received)
+            }
+            Err(_) => Err(errno()),
+        }
+    }
+
+    /// Datagram `index` of those that the last [`ReceiveBatch::receive`] brought.
+    pub(crate) fn get(&self, index: usize) -> Received<'_> {
+        assert!(index < self.used, "read past the received datagrams");
+        let header = &self.headers[index];
+        let start = index * self.buffer_bytes;
+        let len = (header.msg_len as usize).min(self.buffer_bytes);
+        let (stamp_ns, drops) = read_control(&self.controls[index], header.msg_hdr.msg_controllen as usize);
+        Received {
+            from: self.addresses[index].read(),
+            bytes: &self.bytes[start..start + len],
+            stamp_ns,
+            drops,
+        }
+    }
+}
+
+/// Datagrams to send, in batches: the headers are kept, and the bytes stay where they are.
+#[derive(Debug)]
+pub(crate) struct SendBatch {
+    headers: Vec<libc::mmsghdr>,
+    addresses: Vec<Address>,
+    iovecs: Vec<libc::iovec>,
+}
+
+/// A [`SendBatch`] that points to the bytes of `'a`.
+#[derive(Debug)]
+pub(crate) struct LoadedBatch<'a> {
+    headers: &'a mut [libc::mmsghdr],
+    _bytes: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: as for `ReceiveBatch`; pointers to a caller's bytes are followed only through a `LoadedBatch`, which borrows
+// both.
+unsafe impl Send for SendBatch {}
+
+impl SendBatch {
+    /// Room for `count` datagrams.
+    pub(crate) fn new(count: usize) -> Self {
+        assert!(count > 0);
+        let mut header = empty_header();
+        header.msg_hdr.msg_iovlen = 1;
+        Self {
+            headers: vec![header; count],
+            addresses: vec![Address::ZERO; count],
+            iovecs: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; count],
+        }
+    }
+
+    /// Loads datagrams until the batch is full or `messages` ends. `dual_stack` says that the socket is an IPv6 one
+    /// that serves IPv4 peers too.
+    pub(crate) fn load<'a, 'm: 'a>(
+        &'a mut self,
+        dual_stack: bool,
+        messages: &mut impl Iterator<Item = (SocketAddr, &'m [u8])>,
+    ) -> LoadedBatch<'a> {
+        let mut len = 0;
+        while len < self.headers.len()
+            && let Some((to, bytes)) = messages.next()
+        {
+            let (address, iovec) = (&mut self.addresses[len], &mut self.iovecs[len]);
+            let header = &mut self.headers[len].msg_hdr;
+            header.msg_namelen = address.write(to, dual_stack);
+            header.msg_name = ptr::from_mut(address).cast();
+            *iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            header.msg_iov = iovec;
+            len += 1;
+        }
+        LoadedBatch { headers: &mut self.headers[..len], _bytes: PhantomData }
+    }
+}
+
+impl LoadedBatch<'_> {
+    /// How many datagrams are loaded.
+    pub(crate) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Sends the loaded datagrams from number `first` on, without blocking. Returns how many went (at least one), or
+    /// why the first of them did not.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, first: usize) -> Result<usize, i32> {
+        let headers = &mut self.headers[first..];
+        // SAFETY: the headers point into the batch's own vectors and, for the bytes, into what `load` borrowed for as
+        // long as `self` lives; the kernel only reads those.
+        let sent = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                headers.len() as libc::c_uint,
+                (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
+            )
+        };
+        usize::try_from(sent).map_err(|_| errno())
+    }
+
+    /// Bytes of the `count` datagrams from number `first` on, which [`LoadedBatch::send`] just sent.
+    pub(crate) fn bytes_sent(&self, first: usize, count: usize) -> u64 {
+        self.headers[first..first + count].iter().map(|header| u64::from(header.msg_len)).sum()
+    }
+}
+
+/// A timer that becomes readable at an instant.
+#[derive(Debug)]
+pub(crate) struct TimerFd(OwnedFd);
+
+impl TimerFd {
+    /// A timer that is not set.
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers are passed; a descriptor that comes back is ours.
+        let fd =
+            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        Ok(Self(own(fd)?))
+    }
+
+    /// Sets the timer to `at`, or to nothing. Forgets an expiry that nobody has read: no read is ever needed.
+    pub(crate) fn set(&self, at: Option<Instant>) -> io::Result<()> {
+        // Zero would mean "never"; an instant at the origin is as past as the next one.
+        let ns = at.map_or(0, |at| at.as_nanos().clamp(1, i64::MAX as u64));
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+        };
+        let setting = libc::itimerspec { it_interval: zero, it_value: value };
+        // SAFETY: `setting` is a valid timer setting, and the old one is not asked for.
+        let result = unsafe {
+            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, ptr::null_mut())
+        };
+        check(result)
+    }
+}
+
+impl AsRawFd for TimerFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Blocks SIGINT and SIGTERM in the calling thread and in those it starts from now on, so that they reach the loop's
+/// signal descriptor instead of ending the process. Call it in the main thread before any other thread starts.
+pub fn block_signals() -> io::Result<()> {
+    let signals = stop_signals();
+    // SAFETY: `signals` is an initialised set, and the old one is not asked for.
+    let result = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
+}
+
+/// SIGINT and SIGTERM as something to poll.
+#[derive(Debug)]
+pub(crate) struct SignalFd(std::fs::File);
+
+impl SignalFd {
+    /// Sees those of the signals that are blocked (see [`block_signals`]).
+    pub(crate) fn new() -> io::Result<Self> {
+        let signals = stop_signals();
+        // SAFETY: `signals` is an initialised set; a descriptor that comes back is ours.
+        let fd = unsafe { libc::signalfd(-1, &signals, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) };
+        Ok(Self(std::fs::File::from(own(fd)?)))
+    }
+
+    /// Takes what is pending (each signal is pending at most once) and says how many there were.
+    pub(crate) fn take(&mut self) -> u32 {
+        let mut info = [0; mem::size_of::<libc::signalfd_siginfo>()];
+        let mut count = 0;
+        while count < 8 && self.0.read(&mut info).is_ok_and(|len| len == info.len()) {
+            count += 1;
+        }
+        count
+    }
+}
+
+impl AsRawFd for SignalFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Which buffer of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Buffer {
+    /// The receive buffer.
+    Receive,
+    /// The send buffer.
+    Send,
+}
+
+/// Asks for a socket buffer of `bytes` as the kernel counts them, past the system's limit where we may, else as far as
+/// that goes. Returns what was granted. A buffer that is already large enough is left alone.
+pub(crate) fn grow_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: usize) -> io::Result<usize> {
+    let (plain, force) = match buffer {
+        Buffer::Receive => (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+        Buffer::Send => (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+    };
+    let granted = |socket| option(socket, plain).map(|bytes| usize::try_from(bytes).unwrap_or(0));
+    let before = granted(socket)?;
+    if before >= bytes {
+        return Ok(before);
+    }
+    set_buffer(socket, plain, force, bytes)?;
+    granted(socket)
+}
+
+/// Sets the receive buffer of `socket` to `bytes` as the kernel counts them, whatever it was. Returns what was granted.
+pub(crate) fn set_receive_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
+    set_buffer(socket, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, bytes)?;
+    option(socket, libc::SO_RCVBUF).map(|bytes| usize::try_from(bytes).unwrap_or(0))
+}
+
+/// Makes the kernel stamp received datagrams with their time, and tell how many it had to drop.
+pub(crate) fn stamp_and_count_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SO_TIMESTAMPNS, 1)?;
+    set_option(socket, libc::SO_RXQ_OVFL, 1)
+}
+
+/// A peer's address as the kernel has it. Large enough for both families that we use, so nothing is ever cut.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Address {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.read())
+    }
+}
+
+impl Address {
+    const ZERO: Self = Self {
+        v6: libc::sockaddr_in6 {
+            sin6_family: 0,
+            sin6_port: 0,
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr { s6_addr: [0; 16] },
+            sin6_scope_id: 0,
+        },
+    };
+
+    /// The address in its canonical form: an IPv4 peer of a dual-stack socket is an IPv4 peer.
+    fn read(&self) -> Option<SocketAddr> {
+        // SAFETY: the union starts out as zeros over its whole size, and every bit pattern is a valid value of both
+        // variants, whose family is in the same place.
+        let (v4, v6) = unsafe { (self.v4, self.v6) };
+        match i32::from(v4.sin_family) {
+            libc::AF_INET => {
+                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+                Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+                let port = u16::from_be(v6.sin6_port);
+                Some(match ip.to_ipv4_mapped() {
+                    Some(ip) => SocketAddrV4::new(ip, port).into(),
+                    None => SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes `to` and returns its length. For a dual-stack socket an IPv4 address is written as a mapped one.
+    fn write(&mut self, to: SocketAddr, dual_stack: bool) -> libc::socklen_t {
+        let v6 = match to {
+            SocketAddr::V4(to) if !dual_stack => {
+                self.v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: to.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
+                    sin_zero: [0; 8],
+                };
+                return mem::size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            }
+            SocketAddr::V4(to) => SocketAddrV6::new(to.ip().to_ipv6_mapped(), to.port(), 0, 0),
+            SocketAddr::V6(to) => to,
+        };
+        self.v6 = libc::sockaddr_in6 {
+            sin6_family: libc::AF_INET6 as libc::sa_family_t,
+            sin6_port: v6.port().to_be(),
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+            sin6_scope_id: v6.scope_id(),
+        };
+        mem::size_of::<libc::sockaddr_in6>() as libc::socklen_t
+    }
+}
+
+/// Room for a time stamp (a header of 16 bytes and a `timespec` of 16) and a drop count (16 and 4, padded to 24).
+const CONTROL_BYTES: usize = 64;
+
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+struct Control([u8; CONTROL_BYTES]);
+
+/// The receive stamp and the drop count among `len` bytes of control messages.
+fn read_control(control: &Control, len: usize) -> (Option<u64>, Option<u32>) {
+    const HEADER_BYTES: usize = mem::size_of::<libc::cmsghdr>();
+    let bytes = &control.0[..len.min(CONTROL_BYTES)];
+    let (mut stamp_ns, mut drops) = (None, None);
+    let mut start = 0;
+    while let Some(message) = bytes.get(start..).filter(|rest| rest.len() >= HEADER_BYTES) {
+        // SAFETY: `message` is at least a header long, any bytes are a valid header, and the read may be unaligned.
+        let header = unsafe { message.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
+        let message_bytes = header.cmsg_len as usize;
+        let Some(data) = message.get(HEADER_BYTES..message_bytes) else { break };
+        if header.cmsg_level == libc::SOL_SOCKET {
+            if header.cmsg_type == libc::SCM_TIMESTAMPNS && data.len() >= mem::size_of::<libc::timespec>() {
+                // SAFETY: `data` is at least a `timespec` long, and any bytes are a valid one.
+                let stamp = unsafe { data.as_ptr().cast::<libc::timespec>().read_unaligned() };
+                stamp_ns = Some(timespec_ns(&stamp));
+            } else if header.cmsg_type == libc::SO_RXQ_OVFL
+                && let Some(count) = data.first_chunk()
+            {
+                drops = Some(u32::from_ne_bytes(*count));
+            }
+        }
+        start += message_bytes.next_multiple_of(mem::align_of::<libc::cmsghdr>());
+    }
+    (stamp_ns, drops)
+}
+
+fn timespec_ns(time: &libc::timespec) -> u64 {
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+}
+
+fn empty_header() -> libc::mmsghdr {
+    // SAFETY: null pointers and zero lengths are a valid, empty header.
+    unsafe { mem::zeroed() }
+}
+
+fn stop_signals() -> libc::sigset_t {
+    // SAFETY: the set is initialised by `sigemptyset` before anything is added, and both signals exist.
+    unsafe {
+        let mut signals = mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, libc::SIGINT);
+        libc::sigaddset(&mut signals, libc::SIGTERM);
+        signals
+    }
+}
+
+fn set_buffer(socket: BorrowedFd<'_>, plain: i32, force: i32, bytes: usize) -> io::Result<()> {
+    // The kernel doubles what it is asked for, to count its own overhead in.
+    let half = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
+    set_option(socket, force, half).or_else(|_| set_option(socket, plain, half))
+}
+
+fn option(socket: BorrowedFd<'_>, name: i32) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut len = mem::size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` and `len` are valid places of the sizes given.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            ptr::from_mut(&mut value).cast(),
+            &mut len,
+        )
+    };
+    check(result).map(|()| value)
+}
+
+fn set_option(socket: BorrowedFd<'_>, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: `value` lives through the call, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            ptr::from_ref(&value).cast(),
+            mem::size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    check(result)
+}
+
+fn own(fd: RawFd) -> io::Result<OwnedFd> {
+    check(fd.min(0))?;
+    // SAFETY: the caller just got `fd` from the kernel and gives it up.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}

@@ -1,0 +1,370 @@
+//! Datagrams over real loopback sockets: batches, ticks, errors of peers. Cases from the field carry their numbers; case
+//! 53 (ENOBUFS, which loopback cannot be made to say) is a unit test beside the sending code, as is case 62 beside the
+//! clock.
+
+mod io_toy;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time;
+
+use io_toy::{Toy, address_of, bind, everything, everything_at, tcp_client, turn_until, udp_client};
+use tickwire::io::{BindError, IDLE_INTERVAL, IoOptions, MioLoop, SendError, Wake};
+use tickwire::seam::Door;
+use tickwire::time::Duration;
+
+/// Long enough that no test reaches it unless it waits for it.
+const LONG_TICK: Duration = Duration::from_millis(200);
+
+#[test]
+fn a_thousand_datagrams_are_echoed() {
+    let mut server = bind(&everything(1, 1000));
+    let mut toy = Toy::playing(server.clock().now(), Duration::from_millis(10));
+    let clients: Vec<_> = (0..10).map(|_| udp_client(&server, "aegis-udp")).collect();
+    for n in 0..1000_u32 {
+        clients[n as usize % 10].send(&n.to_be_bytes()).expect("sent");
+    }
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[0].datagrams_out == 1000);
+    for n in 0..1000_u32 {
+        let mut buffer = [0; 100];
+        let len = clients[n as usize % 10].recv(&mut buffer).expect("an echo");
+        assert_eq!(&buffer[..len], n.to_be_bytes(), "in order for each client");
+    }
+    let stats = server.stats().doors[Door::Aegis as usize];
+    assert_eq!((stats.datagrams_in, stats.bytes_in, stats.bytes_out), (1000, 4000, 4000));
+    assert_eq!((stats.send_errors_total(), stats.kernel_drops, stats.receive_errors), (0, 0, 0));
+}
+
+#[test]
+fn each_door_answers_from_its_own_socket() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::idle();
+    let names = ["aegis-udp", "rtype-udp", "fignet-udp"];
+    let clients = names.map(|name| udp_client(&server, name));
+    clients.iter().for_each(|client| assert_eq!(client.send(b"x").expect("sent"), 1));
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors.iter().all(|d| d.datagrams_out == 1));
+    // Connected clients hear only from the socket that they are connected to.
+    clients.iter().for_each(|client| assert_eq!(client.recv(&mut [0; 8]).expect("an echo"), 1));
+    for (door, client) in [Door::Aegis, Door::Rtype, Door::Fignet].into_iter().zip(&clients) {
+        let from = client.local_addr().expect("its address");
+        assert!(toy.datagrams.iter().any(|d| d.door == door && d.from == from));
+    }
+}
+
+/// While somebody plays, datagrams wake nobody, and a whole tick of them costs what its batches cost.
+#[test]
+fn with_wake_tick_datagrams_wait_for_the_tick() {
+    let mut server = bind(&everything(1, 256));
+    let mut toy = Toy::playing(server.clock().now(), LONG_TICK);
+    toy.heartbeat = false;
+    let client = udp_client(&server, "rtype-udp");
+    server.run_turn(&mut toy).expect("the first turn, which nothing was sent to");
+    for _ in 0..5 {
+        let before = *server.stats();
+        let due = toy.next_tick;
+        for n in 0..300_u32 {
+            client.send(&n.to_be_bytes()).expect("sent");
+        }
+        let turn = server.run_turn(&mut toy).expect("one turn");
+        let stats = server.stats();
+        assert!(turn.now >= due, "woken before the tick");
+        assert_eq!(stats.doors[1].datagrams_in - before.doors[1].datagrams_in, 300);
+        assert_eq!(stats.calls.epoll_wait - before.calls.epoll_wait, 1);
+        assert!(stats.calls.timerfd_settime - before.calls.timerfd_settime <= 1);
+        assert_eq!(stats.calls.recvmmsg - before.calls.recvmmsg, 3 + 2, "three batches, and two quiet doors");
+        assert_eq!(stats.calls.sendmmsg - before.calls.sendmmsg, 3);
+        assert_eq!(stats.calls.epoll_ctl, before.calls.epoll_ctl);
+    }
+}
+
+/// A stream's wake in between leaves the datagrams where they are.
+#[test]
+fn with_wake_tick_a_stream_wakes_the_loop_and_datagrams_stay() {
+    let mut server = bind(&everything(4, 8));
+    let mut toy = Toy::playing(server.clock().now(), Duration::from_secs(3600));
+    let client = udp_client(&server, "aegis-udp");
+    client.send(b"later").expect("sent");
+    let _stream = tcp_client(&server);
+    turn_until(&mut server, &mut toy, |_, toy| !toy.streams.is_empty());
+    assert!(toy.datagrams.is_empty());
+    assert_eq!(server.stats().calls.recvmmsg, 0);
+    // The last player goes: now what waits is told of.
+    toy.tick = None;
+    turn_until(&mut server, &mut toy, |_, toy| toy.datagrams.len() == 1);
+}
+
+#[test]
+fn with_wake_event_datagrams_are_taken_at_once() {
+    let mut options = everything(1, 8);
+    options.wake = Wake::Event;
+    let mut server = bind(&options);
+    let mut toy = Toy::playing(server.clock().now(), Duration::from_secs(3600));
+    let client = udp_client(&server, "aegis-udp");
+    for n in 1..=20 {
+        client.send(b"now").expect("sent");
+        turn_until(&mut server, &mut toy, |_, toy| toy.datagrams.len() == n);
+    }
+    assert_eq!(toy.ticks, 0);
+}
+
+/// A turn's bound cuts a burst short, but its edge is not lost.
+#[test]
+fn with_wake_event_what_a_turn_leaves_over_comes_next_turn() {
+    let mut options = everything(1, 256);
+    options.wake = Wake::Event;
+    options.datagrams_per_turn = 100;
+    let mut server = bind(&options);
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "aegis-udp");
+    (0..950).for_each(|_| assert_eq!(client.send(b"burst").expect("sent"), 5));
+    let mut before = 0;
+    turn_until(&mut server, &mut toy, |_, toy| {
+        assert!(toy.datagrams.len() - before <= 100);
+        before = toy.datagrams.len();
+        before == 950
+    });
+}
+
+/// A flood at an empty server wakes it no more than once per tick's time.
+#[test]
+fn while_nobody_plays_a_flood_wakes_once_per_interval() {
+    let mut server = bind(&everything(1, 64));
+    let mut toy = Toy::idle();
+    toy.heartbeat = false;
+    let client = udp_client(&server, "aegis-udp");
+    let stop = server.stop_handle();
+    let flood = thread::spawn(move || {
+        for _ in 0..300 {
+            client.send(b"flood").expect("sent");
+            thread::sleep(time::Duration::from_millis(1));
+        }
+        stop.stop().expect("the loop is told");
+    });
+    let mut last = None;
+    let mut drains = 0;
+    loop {
+        let before = server.stats().doors[0].datagrams_in;
+        let turn = server.run_turn(&mut toy).expect("one turn");
+        if server.stats().doors[0].datagrams_in > before {
+            let since = last.replace(turn.now).map(|last| turn.now.since(last));
+            assert!(since.is_none_or(|since| since >= IDLE_INTERVAL), "{since:?}");
+            drains += 1;
+        }
+        if turn.stopped {
+            break;
+        }
+    }
+    flood.join().expect("the flood ends");
+    assert!(drains > 1, "it was woken");
+    // Each drain is a wake, and each return to the poll set another.
+    assert!(server.stats().calls.epoll_wait <= 2 * drains + 4, "{:?} {drains}", server.stats());
+}
+
+/// Nobody there, nothing due: one wait, for as long as it lasts.
+#[test]
+fn an_empty_server_sleeps() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::idle();
+    toy.heartbeat = false;
+    let stop = server.stop_handle();
+    let stopper = thread::spawn(move || {
+        thread::sleep(time::Duration::from_millis(300));
+        stop.stop().expect("the loop is told");
+    });
+    server.run(&mut toy, |_, _| false).expect("stopped, not failed");
+    stopper.join().expect("the stopper ends");
+    let calls = server.stats().calls;
+    assert!(calls.epoll_wait <= 2, "{calls:?}");
+    assert_eq!((calls.timerfd_settime, calls.recvmmsg, calls.sendmmsg), (0, 0, 0));
+}
+
+#[test]
+fn case_19_an_empty_datagram_is_a_datagram() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "aegis-udp");
+    for bytes in [&b""[..], b"", b"after"] {
+        client.send(bytes).expect("sent");
+    }
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[0].datagrams_out == 3);
+    assert_eq!(toy.datagrams.iter().map(|d| d.len).collect::<Vec<_>>(), [0, 0, 5]);
+    assert_eq!(server.stats().doors[0].empty_in, 2);
+    let echoed = [(); 3].map(|()| client.recv(&mut [0; 16]).expect("an echo"));
+    assert_eq!(echoed, [0, 0, 5]);
+}
+
+/// A peer whose port is closed makes its host complain with every datagram that we send there.
+#[test]
+fn case_52_a_closed_port_of_a_peer_stops_nobody() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::idle();
+    let honest = udp_client(&server, "aegis-udp");
+    for n in 1..=50 {
+        let gone = udp_client(&server, "aegis-udp");
+        gone.send(b"gone").expect("sent");
+        drop(gone);
+        honest.send(b"here").expect("sent");
+        turn_until(&mut server, &mut toy, |_, toy| toy.datagrams.len() == 2 * n);
+        assert_eq!(honest.recv(&mut [0; 16]).expect("an echo"), 4);
+    }
+}
+
+/// Addresses that the kernel refuses, first, last and in the middle of a batch: the others still go.
+#[test]
+fn case_52_refused_addresses_lose_their_own_datagram_only() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "fignet-udp");
+    let honest = client.local_addr().expect("its address");
+    let refused: [SocketAddr; 3] = [
+        "127.0.0.1:0".parse().expect("an address: no port"),
+        "[::1]:9".parse().expect("an address: not of this socket's family"),
+        "255.255.255.255:9".parse().expect("an address: broadcast, not asked for"),
+    ];
+    for to in [refused[0], honest, refused[1], refused[2], honest, honest, refused[0]] {
+        toy.send(Door::Fignet, to, b"batch");
+    }
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[2].datagrams_out == 3);
+    (0..3).for_each(|_| assert_eq!(client.recv(&mut [0; 16]).expect("ours came"), 5));
+    let stats = server.stats().doors[Door::Fignet as usize];
+    assert_eq!(stats.send_errors_total(), 4, "{stats:?}");
+    assert!(stats.send_errors[SendError::Invalid as usize] >= 3, "{stats:?}");
+}
+
+#[test]
+fn a_door_that_is_closed_swallows_and_counts() {
+    let mut options = IoOptions::new(1, 1);
+    options.doors[0] = Some("127.0.0.1:0".parse().expect("an address"));
+    let mut server = bind(&options);
+    let mut toy = Toy::idle();
+    toy.send(Door::Rtype, "127.0.0.1:9".parse().expect("an address"), b"nowhere");
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[1].no_socket == 1);
+}
+
+/// What is longer than any door takes is seen to be, however long it was.
+#[test]
+fn case_56_a_long_datagram_stays_longer_than_the_limit() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "aegis-udp");
+    for len in [549, 1200, 1201, 1280, 1281, 9000] {
+        client.send(&vec![7; len]).expect("sent");
+    }
+    turn_until(&mut server, &mut toy, |_, toy| toy.datagrams.len() == 6);
+    assert_eq!(toy.datagrams.iter().map(|d| d.len).collect::<Vec<_>>(), [549, 1200, 1201, 1280, 1280, 1280]);
+}
+
+/// One who sends far too much: each turn takes no more than its budget from that door, and all others are served in
+/// the same turn.
+#[test]
+fn case_59_a_spammer_does_not_starve_the_others() {
+    let mut options = everything(4, 256);
+    options.datagrams_per_turn = 64;
+    let mut server = bind(&options);
+    let mut toy = Toy::playing(server.clock().now(), LONG_TICK);
+    let spammer = udp_client(&server, "rtype-udp");
+    let honest = udp_client(&server, "aegis-udp");
+    (0..900).for_each(|_| assert_eq!(spammer.send(b"spam").expect("sent"), 4));
+    honest.send(b"honest").expect("sent");
+
+    let mut spam_before = 0;
+    let mut turns_with_spam = 0;
+    turn_until(&mut server, &mut toy, |_, toy| {
+        let spam = toy.datagrams.iter().filter(|d| d.door == Door::Rtype).count();
+        assert!(spam - spam_before <= 64);
+        turns_with_spam += usize::from(spam > spam_before);
+        if spam_before == 0 && spam > 0 {
+            assert!(
+                toy.datagrams.iter().any(|d| d.door == Door::Aegis),
+                "served in the spammer's first turn"
+            );
+        }
+        spam_before = spam;
+        spam == 900
+    });
+    assert!(turns_with_spam >= 900 / 64);
+}
+
+/// More than the receive buffer holds: what the kernel dropped is counted once something comes after it.
+#[test]
+fn what_the_kernel_drops_is_counted() {
+    let mut options = everything(1, 8);
+    options.receive_buffer_bytes = Some(8192);
+    let mut server = bind(&options);
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "aegis-udp");
+    (0..500).for_each(|_| assert_eq!(client.send(b"too much").expect("sent"), 8));
+    turn_until(&mut server, &mut toy, |_, toy| !toy.datagrams.is_empty());
+    client.send(b"and another").expect("sent");
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[0].kernel_drops > 0);
+    let stats = server.stats().doors[0];
+    assert_eq!(stats.kernel_drops + stats.datagrams_in, 501);
+}
+
+/// The time of receipt is the kernel's, not that of the drain.
+#[test]
+fn receive_times_do_not_include_the_wait_for_the_tick() {
+    let mut server = bind(&everything(1, 8));
+    let mut toy = Toy::playing(server.clock().now(), LONG_TICK);
+    let client = udp_client(&server, "aegis-udp");
+    let before = server.clock().now();
+    client.send(b"stamped").expect("sent");
+    turn_until(&mut server, &mut toy, |_, toy| toy.datagrams.len() == 1);
+    let datagram = toy.datagrams[0];
+    // An adjustment of the wall clock while the datagram waits shifts its stamp a little; a second is no adjustment.
+    assert!(datagram.at + Duration::from_millis(1) >= before, "{datagram:?}");
+    assert!(datagram.at < datagram.now, "{datagram:?}");
+}
+
+/// An IPv4 peer of an IPv6 socket is an IPv4 peer, and is answered.
+#[test]
+fn case_57_a_dual_stack_socket_has_ipv4_peers() {
+    let mut server = match MioLoop::bind(&everything_at("[::]:0", 4, 8)) {
+        Ok(server) => server,
+        Err(error) => return println!("skipped, no IPv6 here: {error}"),
+    };
+    let mut toy = Toy::idle();
+    let port = address_of(&server, "aegis-udp").port();
+    let v4 = UdpSocket::bind("127.0.0.1:0").expect("an IPv4 socket");
+    v4.connect(("127.0.0.1", port)).expect("loopback");
+    v4.send(b"four").expect("sent");
+    let v6 = UdpSocket::bind("[::1]:0").and_then(|socket| socket.connect(("::1", port)).map(|()| socket));
+    let clients: Vec<_> = std::iter::once(v4).chain(v6).collect();
+    clients.iter().skip(1).for_each(|v6| assert_eq!(v6.send(b"sixsix").expect("sent"), 6));
+    turn_until(&mut server, &mut toy, |server, _| {
+        server.stats().doors[0].datagrams_out == clients.len() as u64
+    });
+    for (client, len) in clients.iter().zip([4, 6]) {
+        let from = client.local_addr().expect("its address");
+        assert!(
+            toy.datagrams.iter().any(|d| d.from == from && d.len == len),
+            "{from} in {:?}",
+            toy.datagrams
+        );
+        assert_eq!(client.recv(&mut [0; 16]).expect("an echo"), len);
+    }
+    let tcp_port = address_of(&server, "aegis-tcp").port();
+    let stream = std::net::TcpStream::connect(("127.0.0.1", tcp_port)).expect("loopback");
+    turn_until(&mut server, &mut toy, |_, toy| !toy.streams.is_empty());
+    let peer = stream.local_addr().expect("its address");
+    assert_eq!(toy.streams[0], io_toy::StreamEvent::Opened(toy.opened()[0], peer));
+}
+
+#[test]
+fn a_taken_address_is_named() {
+    let server = bind(&everything(1, 1));
+    for (name, is_tcp) in [("aegis-tcp", true), ("rtype-udp", false)] {
+        let taken = address_of(&server, name);
+        let mut options = IoOptions::new(1, 1);
+        if is_tcp {
+            options.aegis_tcp = Some(taken);
+        } else {
+            options.doors[Door::Rtype as usize] = Some(taken);
+        }
+        let error = MioLoop::bind(&options).expect_err("it is taken");
+        assert!(
+            matches!(error, BindError::Listen { listener, address, .. } if (listener, address) == (name, taken))
+        );
+        assert_eq!(error.to_string(), format!("cannot listen on {name} {taken}: address in use"));
+    }
+}
