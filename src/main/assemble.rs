@@ -44,8 +44,7 @@ pub fn assemble(options: &Options) -> Result<Assembled, String> {
         sessions_per_address: options.sessions_per_address as usize,
         seed: options.seed.unwrap_or_else(|| tokens.next_u64()),
     };
-    let server =
-        Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules.clone(), entities));
+    let server = Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules, entities));
     Ok(Assembled { io, server })
 }
 

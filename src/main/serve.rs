@@ -79,14 +79,10 @@ fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
     }
     info!("stopping: {} sessions", server.pools().sessions);
     server.shut_down(io.clock().now());
-    loop {
-        // Everything said is flushed once no stream is open: each is closed when its peer took the last bytes, or
-        // when it lingers too long.
+    // Everything is said once nothing waits to be sent and no stream is open: each is closed when its peer took the
+    // last bytes, or when it lingers too long.
+    while signals < 2 && (server.pools().ready > 0 || io.streams_len() > 0) {
         signals += io.run_turn(server)?.signals;
-        let streams = io.stats().streams;
-        if signals > 1 || streams.closed == streams.accepted {
-            break;
-        }
     }
     let stats = server.stats();
     info!(

@@ -132,7 +132,7 @@ impl<G: Game> Room<G> {
         self.game.step(&inputs, events);
         self.publish_all(events, seats);
         self.tell_newcomers(seats);
-        let is_snapshot_due = self.tick.0.wrapping_add(self.phase) % self.history.interval() == 0;
+        let is_snapshot_due = self.tick.0.wrapping_add(self.phase).is_multiple_of(self.history.interval());
         if is_snapshot_due {
             self.history.push(self.tick, self.game.players(), self.game.entities());
         }

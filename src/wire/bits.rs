@@ -338,7 +338,8 @@ mod tests {
             let value = value >> shift;
             let (code, width) = varint_code(value);
             prop_assert_eq!(width, varint_bits(value));
-            let mut reader = BitReader::new(&code.to_le_bytes()[..width.div_ceil(8) as usize]).to_owned();
+            let bytes = code.to_le_bytes();
+            let mut reader = BitReader::new(&bytes[..width.div_ceil(8) as usize]);
             prop_assert_eq!(reader.varint(), value);
             prop_assert_eq!(reader.position(), width as usize);
         }

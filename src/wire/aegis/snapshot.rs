@@ -426,7 +426,9 @@ fn changed_fields(predicted: &Entity, entity: &Entity) -> u64 {
     let moved = predicted.x != entity.x || predicted.y != entity.y;
     let turned = predicted.vx != entity.vx || predicted.vy != entity.vy;
     let hurt = predicted.health != entity.health;
-    u64::from(moved) * POSITION | u64::from(turned) * VELOCITY | u64::from(hurt) * HEALTH
+    let position = if moved { POSITION } else { 0 };
+    let velocity = if turned { VELOCITY } else { 0 };
+    position | velocity | if hurt { HEALTH } else { 0 }
 }
 
 /// The position as an offset from the predicted one, 8 bits each, if it is that near.
