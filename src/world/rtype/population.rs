@@ -6,7 +6,7 @@
 
 use super::digest::Digest;
 use super::level::Weave;
-use super::rules::{ENTITIES_RESERVED, EVENTS_RESERVED};
+use super::rules::{ENTITIES_RESERVED, EVENTS_RESERVED, Extent};
 use crate::model::{DestroyReason, Entity, EntityId, EntityTable, GameEvent, Kind};
 use crate::world::Events;
 
@@ -99,10 +99,13 @@ impl Population {
         self.insert(entity, Note::default(), events).expect("places are kept for ships and missiles")
     }
 
-    /// Brings in an enemy or tile; skipped, and counted, when only the places kept for players are left.
+    /// Brings in an enemy or tile; skipped, and counted, when only the places kept for players are left, or when it
+    /// is past the left edge.
     pub(super) fn spawn(&mut self, entity: Entity, note: Note, events: &mut Events) {
         let free = self.table.capacity() - ENTITIES_RESERVED - (self.bydos + self.tiles) as usize;
-        if free == 0 || self.insert(entity, note, events).is_none() {
+        // A tile so late that the stage has carried it away already does not come at all: its place may be anywhere.
+        let is_gone = entity.x + Extent::of(&entity).width <= 0;
+        if is_gone || free == 0 || self.insert(entity, note, events).is_none() {
             self.spawns_skipped += 1;
             return;
         }

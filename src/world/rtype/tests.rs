@@ -354,6 +354,25 @@ fn neighbouring_tiles_stay_flush_when_one_comes_late() {
 }
 
 #[test]
+fn tiles_that_come_too_late_are_left_out() {
+    let head = HEAD.replace("scroll_speed = 64", "scroll_speed = 512");
+    let heap = "[[tiles]]\nvariant = \"low_ground\"\nplace = \"floor\"\nx = 0\n".repeat(4096);
+    let level = Arc::new(Level::parse(&format!("{head}{heap}")).unwrap());
+    let rules = Rules { round_start_wait_ticks: 0, ..Rules::default() };
+    let game = RtypeGame::new(level, rules, 5000);
+    let mut room = Room { game, inputs: Default::default(), events: Events::new() };
+    room.join(P0);
+    let mut spawned = 0;
+    for _ in 0..1200 {
+        spawned +=
+            room.step().iter().filter(|e| matches!(e, GameEvent::Spawn { kind: Kind::TILE, .. })).count();
+        assert!(room.game.entities().iter().all(|(_, e)| e.x > -8192 - 512));
+    }
+    // The stage needs 256 ticks to carry one away, and eight come in a tick, the first in tick 0.
+    assert_eq!((spawned as u64, room.game.spawns_skipped()), (256 * 8, 4096 - 256 * 8));
+}
+
+#[test]
 fn stress_hurts_no_ship_and_never_ends() {
     let level = Arc::new(Level::builtin("stress").unwrap().with_entities(80).unwrap());
     let game = RtypeGame::new(level, Rules { invulnerable_ticks: 0, ..Rules::default() }, 120);
