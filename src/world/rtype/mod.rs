@@ -2,7 +2,7 @@
 //! rules to operators and authors of clients.
 //!
 //! A step, in order: the round's clock; ships, then missiles, then everything else moves; what touches is judged;
-//! lost ships go, and the round may end; the dead are buried; ships come back, triggers fire, the level sends more.
+//! lost ships go; the dead are buried; the round may end; ships come back, triggers fire, the level sends more.
 //! What appears in a step therefore lives at least until the next one.
 //!
 //! What flies straight moves by exactly its velocity every tick, and what turns changes its velocity *after* the
@@ -23,6 +23,8 @@ mod round;
 pub mod rules;
 mod ships;
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -122,8 +124,8 @@ impl Game for RtypeGame {
         self.fly_missiles();
         let crashed = self.drift_and_collide();
         self.lose_ships(crashed, events);
-        self.judge_round(events);
         self.population.bury(events);
+        self.judge_round(events);
         self.finish_clearing(events);
         self.relaunch_ships(events);
         self.fire_missiles(inputs, events);

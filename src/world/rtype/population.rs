@@ -4,11 +4,9 @@
 //! Something that hits its end is *doomed* first: it takes no further part in the game and stands still. It is
 //! *buried* (taken out of the table) in the same tick when its event fits, or in a later one.
 
-use std::collections::VecDeque;
-
 use super::digest::Digest;
 use super::level::Weave;
-use super::rules::{ENTITIES_RESERVED, EVENTS_RESERVED};
+use super::rules::{ENTITIES_RESERVED, EVENTS_RESERVED, Extent};
 use crate::model::{DestroyReason, Entity, EntityId, EntityTable, GameEvent, Kind};
 use crate::world::Events;
 
@@ -18,8 +16,7 @@ pub(super) struct Population {
     table: EntityTable,
     /// By entity index.
     notes: Box<[Note]>,
-    /// In the order of their doom; each entity at most once, so the table's capacity is enough.
-    doomed: VecDeque<(u32, DestroyReason)>,
+    doomed: Doomed,
     bydos: u32,
     tiles: u32,
     missiles: u32,
@@ -49,7 +46,7 @@ impl Population {
         Self {
             table: EntityTable::new(capacity),
             notes: vec![Note::default(); capacity + 1].into_boxed_slice(),
-            doomed: VecDeque::with_capacity(capacity),
+            doomed: Doomed::new(capacity),
             bydos: 0,
             tiles: 0,
             missiles: 0,
@@ -102,10 +99,13 @@ impl Population {
         self.insert(entity, Note::default(), events).expect("places are kept for ships and missiles")
     }
 
-    /// Brings in an enemy or tile; skipped, and counted, when only the places kept for players are left.
+    /// Brings in an enemy or tile; skipped, and counted, when only the places kept for players are left, or when it
+    /// is past the left edge.
     pub(super) fn spawn(&mut self, entity: Entity, note: Note, events: &mut Events) {
         let free = self.table.capacity() - ENTITIES_RESERVED - (self.bydos + self.tiles) as usize;
-        if free == 0 || self.insert(entity, note, events).is_none() {
+        // A tile so late that the stage has carried it away already does not come at all: its place may be anywhere.
+        let is_gone = entity.x + Extent::of(&entity).width <= 0;
+        if is_gone || free == 0 || self.insert(entity, note, events).is_none() {
             self.spawns_skipped += 1;
             return;
         }
@@ -129,13 +129,13 @@ impl Population {
         let note = &mut self.notes[index as usize];
         debug_assert!(self.table.is_live(index) && !note.doomed);
         note.doomed = true;
-        self.doomed.push_back((index, reason));
+        self.doomed.push((index, reason));
     }
 
     /// Buries the doomed, those who wait longest first, as far as their events fit.
     pub(super) fn bury(&mut self, events: &mut Events) {
         while events.room() > EVENTS_RESERVED {
-            let Some((index, reason)) = self.doomed.pop_front() else { return };
+            let Some((index, reason)) = self.doomed.pop() else { return };
             self.destroy(index, reason, events);
         }
     }
@@ -171,9 +171,48 @@ impl Population {
                 None => digest.add(u64::from(note.generation)),
             }
         }
-        for &(index, reason) in &self.doomed {
+        for (index, reason) in self.doomed.iter() {
             digest.add(pack(index, reason as u32));
         }
+    }
+}
+
+/// Who waits for burial, first come first served. Each entity is in it at most once, so that room for as many as the
+/// table holds is enough; a clone has the same room, which one of a `VecDeque` would not.
+#[derive(Clone, Debug)]
+struct Doomed {
+    ring: Box<[(u32, DestroyReason)]>,
+    first: usize,
+    len: usize,
+}
+
+impl Doomed {
+    fn new(capacity: usize) -> Self {
+        Self { ring: vec![(0, DestroyReason::Killed); capacity].into_boxed_slice(), first: 0, len: 0 }
+    }
+
+    fn push(&mut self, entry: (u32, DestroyReason)) {
+        assert!(self.len < self.ring.len(), "an entity was doomed twice");
+        self.ring[(self.first + self.len) % self.ring.len()] = entry;
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<(u32, DestroyReason)> {
+        if self.len == 0 {
+            return None;
+        }
+        let entry = self.ring[self.first];
+        self.first = (self.first + 1) % self.ring.len();
+        self.len -= 1;
+        Some(entry)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, DestroyReason)> {
+        (0..self.len).map(|n| self.ring[(self.first + n) % self.ring.len()])
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
     }
 }
 
