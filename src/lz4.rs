@@ -91,3 +91,6 @@ pub fn decompress(bytes: &[u8], out: &mut [u8; PAYLOAD_BYTES_MAX]) -> Result<usi
         Err(_) => Err(Lz4Error::Block),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -313,3 +313,6 @@ const fn scatter(value: u64) -> u64 {
     let word = word & 0x003F_003F_003F_003F | (word & 0x0FC0_0FC0_0FC0_0FC0) << 2;
     word & 0x0707_0707_0707_0707 | (word & 0x3838_3838_3838_3838) << 1
 }
+
+#[cfg(test)]
+mod tests;

@@ -454,3 +454,6 @@ fn pixels(units: i32) -> f32 {
 fn pixels_per_second(units_per_tick: i16) -> f32 {
     f32::from(units_per_tick) * TICK_RATE_HZ / UNITS_PER_PIXEL as f32
 }
+
+#[cfg(test)]
+mod tests;

@@ -177,3 +177,6 @@ pub fn parse_input(payload: &[u8]) -> Result<Controls, InputError> {
     let &[bits] = payload else { return Err(InputError::Size) };
     Controls::from_bits(bits).ok_or(InputError::Bits)
 }
+
+#[cfg(test)]
+mod tests;

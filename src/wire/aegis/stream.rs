@@ -380,3 +380,6 @@ impl fmt::Display for StreamError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,3 +98,6 @@ const HEALTH_BITS: u32 = 8;
 
 /// Owner of what belongs to nobody.
 const OWNER_NOBODY: u8 = 7;
+
+#[cfg(test)]
+mod tests;
