@@ -1,48 +1,53 @@
-//! Compressed payloads: the original size in two bytes, then one LZ4 block (Aegis 2.6). Works on the caller's slices;
-//! nothing is allocated per call.
+//! Compressed payloads (Aegis 2.6): the size of the original in two bytes, little-endian, then one LZ4 block. Over the
+//! caller's slices, without an allocation per call.
+
+use std::fmt;
 
 use lz4_flex::block::{self, CompressTable};
 
-use crate::wire::aegis::PAYLOAD_BYTES_MAX;
+/// Largest original, and largest compressed payload (Aegis 2.1).
+pub const PAYLOAD_BYTES_MAX: usize = 1182;
 
-/// Payloads below this are sent as they are: they hardly ever shrink.
+/// Payloads from this size on are likely to shrink: shorter ones are not tried.
 pub const THRESHOLD_BYTES: usize = 128;
 
-/// Bytes of the original size in front of the block.
+/// Bytes of the original's size.
 const SIZE_BYTES: usize = 2;
 
-/// Compresses payloads, with a table made once.
+/// The compressing side: a hash table and room for one block, made once and used again and again.
 pub struct Compressor {
     table: CompressTable,
-    /// The block is written here first: the encoder wants room for the worst case.
     block: Box<[u8]>,
 }
 
 impl Compressor {
-    /// A compressor.
+    /// A compressor; this is the one place that allocates.
     pub fn new() -> Self {
         let block_bytes_max = block::get_maximum_output_size(PAYLOAD_BYTES_MAX);
         Self { table: CompressTable::small(), block: vec![0; block_bytes_max].into_boxed_slice() }
     }
 
-    /// Writes the compressed form of `payload` into `out` and returns its length; `None` when the payload is below
-    /// the threshold or does not come out smaller.
+    /// Writes the compressed form of `payload` to the front of `out` and returns its length. `None` when the payload
+    /// is to be sent as it is: it is shorter than [`THRESHOLD_BYTES`], or does not come out smaller, or what comes out
+    /// does not fit `out`.
     ///
     /// # Panics
     /// When `payload` is longer than [`PAYLOAD_BYTES_MAX`].
-    pub fn compress(&mut self, payload: &[u8], out: &mut [u8; PAYLOAD_BYTES_MAX]) -> Option<usize> {
+    pub fn compress(&mut self, payload: &[u8], out: &mut [u8]) -> Option<usize> {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload longer than a datagram");
         if payload.len() < THRESHOLD_BYTES {
             return None;
         }
-        let len = block::compress_into_with_table(payload, &mut self.block, &mut self.table).ok()?;
-        let total = SIZE_BYTES + len;
-        if total >= payload.len() {
+        let block_len = block::compress_into_with_table(payload, &mut self.block, &mut self.table)
+            .expect("room for the largest block");
+        let len = SIZE_BYTES + block_len;
+        if len >= payload.len() {
             return None;
         }
-        out[..SIZE_BYTES].copy_from_slice(&(payload.len() as u16).to_le_bytes());
-        out[SIZE_BYTES..total].copy_from_slice(&self.block[..len]);
-        Some(total)
+        let (size, block) = out.get_mut(..len)?.split_at_mut(SIZE_BYTES);
+        size.copy_from_slice(&(payload.len() as u16).to_le_bytes());
+        block.copy_from_slice(&self.block[..block_len]);
+        Some(len)
     }
 }
 
@@ -52,31 +57,40 @@ impl Default for Compressor {
     }
 }
 
-impl std::fmt::Debug for Compressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compressor").finish_non_exhaustive()
     }
 }
 
-/// Why a compressed payload is malformed.
+/// Why a compressed payload is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lz4Error {
-    /// No room for the size.
+    /// Shorter than a size.
     Truncated,
-    /// A size of 0, or above what a datagram can hold.
+    /// A size of 0, or above [`PAYLOAD_BYTES_MAX`].
     Size,
-    /// Not an LZ4 block, or not one of that size.
+    /// No valid block, or one that gives more than the size says.
     Block,
+    /// A block that gives fewer bytes than the size says.
+    Short,
 }
 
-/// Writes the original of a compressed payload into `out` and returns its length. Never reads or writes past its
-/// buffers, and never writes more than the announced size.
+/// Writes the original of a compressed payload to the front of `out` and returns its length. Whatever the block says, at most
+/// the announced size is written, and nothing is read past `bytes`.
 pub fn decompress(bytes: &[u8], out: &mut [u8; PAYLOAD_BYTES_MAX]) -> Result<usize, Lz4Error> {
-    let (size, block) = bytes.split_first_chunk::<SIZE_BYTES>().ok_or(Lz4Error::Truncated)?;
-    let size = usize::from(u16::from_le_bytes(*size));
-    let Some(out) = out.get_mut(..size).filter(|out| !out.is_empty()) else { return Err(Lz4Error::Size) };
+    let (&size, block) = bytes.split_first_chunk::<SIZE_BYTES>().ok_or(Lz4Error::Truncated)?;
+    let size = usize::from(u16::from_le_bytes(size));
+    if size == 0 {
+        return Err(Lz4Error::Size);
+    }
+    let out = out.get_mut(..size).ok_or(Lz4Error::Size)?;
     match block::decompress_into(block, out) {
-        Ok(len) if len == size => Ok(len),
-        _ => Err(Lz4Error::Block),
+        Ok(len) if len == size => Ok(size),
+        Ok(_) => Err(Lz4Error::Short),
+        Err(_) => Err(Lz4Error::Block),
     }
 }
+
+#[cfg(test)]
+mod tests;

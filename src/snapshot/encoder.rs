@@ -8,9 +8,10 @@ use crate::model::{Entity, PLAYERS_MAX, PlayerState};
 use crate::time::Tick;
 use crate::wire::aegis::PAYLOAD_BYTES_MAX;
 use crate::wire::aegis::snapshot::{
-    PREFIX_BYTES, put_added, put_baseline, put_players, put_prefix, put_removed, put_updated,
+    PREFIX_BYTES, put_added, put_baseline, put_players, put_prefix, put_record_count, put_removed,
+    put_updated,
 };
-use crate::wire::bits::{BitWriter, put_varint};
+use crate::wire::bits::BitWriter;
 
 /// Bytes of a snapshot behind its per-client prefix, at most.
 pub(super) const BODY_BYTES_MAX: usize = PAYLOAD_BYTES_MAX - PREFIX_BYTES;
@@ -175,7 +176,7 @@ pub(super) fn write_body(
     let mut bits = BitWriter::new(out);
     put_baseline(&mut bits, baseline.map(|frame| now.tick.since(frame.tick)));
     put_players(&mut bits, &changed_players(baseline, now));
-    put_varint(&mut bits, changes.len() as u32);
+    put_record_count(&mut bits, changes.len() as u32);
     let mut next = 0;
     for change in changes {
         let gap = change.index - next;

@@ -1,352 +1,318 @@
-//! Bit streams: bits fill each byte from bit 0 up, values are least significant bit first. Implements Aegis 1.6.
+//! Bit streams (Aegis 1.6): bits fill each byte from bit 0 up, a value is written least significant bit first, signed
+//! values are two's complement of their width.
+//!
+//! Both ends work on one unaligned 64-bit word at a time, so up to [`WIDTH_MAX`] bits move in one step. Both fail for good:
+//! after the first access past the end every later one fails as well.
 
-/// Most bits that one read or write takes at a time.
-pub const BITS_MAX: u32 = 56;
+/// Most bits that one read or write moves: a 64-bit word less the 7 bits that may lie before the value.
+pub const WIDTH_MAX: u32 = 57;
 
-/// Groups of the longest varint: 11 × 3 bits hold a u32.
-const VARINT_GROUPS_MAX: u32 = 11;
+/// Most bits of a varint: eleven groups of four.
+pub const VARINT_BITS_MAX: u32 = 44;
 
-/// Reads bits. The first read past the end or invalid varint fails, and so does every later read.
-#[derive(Clone, Copy, Debug)]
-pub struct BitReader<'a> {
-    bytes: &'a [u8],
-    /// Bits read so far.
-    at: usize,
-    error: Option<BitError>,
-}
-
-/// Why bits could not be read.
+/// Why a bit stream cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BitError {
-    /// Past the end.
-    PastEnd,
-    /// Not the shortest encoding, or past 32 bits.
+    /// A value goes past the end.
+    Truncated,
+    /// A varint longer than it must be, or of a value past 32 bits.
     Varint,
-    /// Bits other than 0, or whole bytes, after the last value.
+    /// Bytes, or padding bits other than 0, after the last value.
     Trailing,
 }
 
-impl<'a> BitReader<'a> {
-    /// Reads `bytes` from their first bit.
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, error: None }
-    }
-
-    /// The next `width` bits, 1 to [`BITS_MAX`]; 0 once a read failed.
-    #[inline]
-    pub fn bits(&mut self, width: u32) -> u64 {
-        debug_assert!((1..=BITS_MAX).contains(&width), "width out of range");
-        let (byte, shift) = (self.at / 8, self.at % 8);
-        let word = match self.bytes.get(byte..byte + 8) {
-            // The common case, far from the end: one load has them all, since shift + width is at most 63.
-            Some(chunk) => u64::from_le_bytes(chunk.try_into().unwrap_or([0; 8])),
-            None => {
-                if self.at + width as usize > self.bytes.len() * 8 {
-                    self.fail(BitError::PastEnd);
-                }
-                self.tail(byte)
-            }
-        };
-        if self.error.is_some() {
-            return 0;
-        }
-        self.at += width as usize;
-        word >> shift & ((1 << width) - 1)
-    }
-
-    /// The next `width` bits as a two's complement number; 0 once a read failed.
-    #[inline]
-    pub fn signed(&mut self, width: u32) -> i32 {
-        sign_extend(self.bits(width), width)
-    }
-
+/// Reads values from a bit stream that fills `bytes` exactly, up to zero padding in the last byte.
+#[derive(Clone, Copy, Debug)]
+pub struct BitReader<'a> {
+    bytes: &'a [u8],
     /// The next bit.
-    #[inline]
-    pub fn bit(&mut self) -> bool {
-        self.bits(1) == 1
-    }
-
-    /// The next varint; 0 once a read failed.
-    #[inline]
-    pub fn varint(&mut self) -> u32 {
-        // Nearly all values in snapshots are gaps below 8.
-        let first = self.bits(4);
-        if first < 8 { first as u32 } else { self.varint_rest(first & 7) }
-    }
-
-    /// Bits read so far.
-    pub const fn position(&self) -> usize {
-        self.at
-    }
-
-    /// Whether every read so far succeeded.
-    pub const fn check(&self) -> Result<(), BitError> {
-        match self.error {
-            None => Ok(()),
-            Some(error) => Err(error),
-        }
-    }
-
-    /// Checks that every read succeeded and that only the zero bits that fill the last byte are left.
-    pub fn finish(mut self) -> Result<(), BitError> {
-        self.check()?;
-        let left = self.bytes.len() * 8 - self.at;
-        if left >= 8 || left > 0 && self.bits(left as u32) != 0 { Err(BitError::Trailing) } else { Ok(()) }
-    }
-
-    fn varint_rest(&mut self, low: u64) -> u32 {
-        let mut value = low;
-        for group in 1..VARINT_GROUPS_MAX {
-            let bits = self.bits(4);
-            value |= (bits & 7) << (3 * group);
-            if bits < 8 {
-                // The shortest encoding has no empty last group.
-                if bits == 0 || value > u64::from(u32::MAX) {
-                    self.fail(BitError::Varint);
-                    return 0;
-                }
-                return value as u32;
-            }
-        }
-        self.fail(BitError::Varint);
-        0
-    }
-
-    /// The bytes from `byte` on, as far as there are any, as one word.
-    #[cold]
-    fn tail(&self, byte: usize) -> u64 {
-        let rest = self.bytes.get(byte..).unwrap_or(&[]);
-        rest.iter().take(8).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
-    }
-
-    #[cold]
-    fn fail(&mut self, error: BitError) {
-        self.error = self.error.or(Some(error));
-    }
+    at: usize,
+    /// The last 8 bytes as a word (all of them, zero-extended, when there are fewer), for reads that begin there.
+    tail: u64,
+    failed: bool,
 }
 
-/// The number whose two's complement in `width` bits is `bits`.
-#[inline]
-pub const fn sign_extend(bits: u64, width: u32) -> i32 {
-    let unused = 64 - width;
-    ((bits << unused) as i64 >> unused) as i32
-}
-
-/// Writes bits into a slice. Writing past its end fails for good.
+/// Writes a bit stream into a slice.
+///
+/// Bytes of the slice beyond those written may be overwritten with zeros.
 #[derive(Debug)]
 pub struct BitWriter<'a> {
-    buffer: &'a mut [u8],
+    out: &'a mut [u8],
     /// Whole bytes written.
-    len: usize,
-    /// Bits not yet written, lowest first; fewer than 8.
-    pending: u64,
-    pending_len: u32,
-    is_sound: bool,
+    at: usize,
+    /// Bits not yet part of a whole byte, at the bottom.
+    word: u64,
+    /// How many: below 8 between calls.
+    pending: u32,
+    failed: bool,
+}
+
+impl<'a> BitReader<'a> {
+    /// A reader of `bytes`.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let tail = match bytes.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        Self { bytes, at: 0, tail, failed: false }
+    }
+
+    /// The next `width` bits.
+    ///
+    /// # Panics
+    /// When `width` is above [`WIDTH_MAX`].
+    #[inline]
+    pub fn read(&mut self, width: u32) -> Result<u64, BitError> {
+        assert!(width <= WIDTH_MAX, "a read of more than 57 bits");
+        let word = self.peek();
+        self.skip(width)?;
+        Ok(word & mask(width))
+    }
+
+    /// The next `width` bits as a signed value.
+    ///
+    /// # Panics
+    /// When `width` is 0 or above 32.
+    #[inline]
+    pub fn read_signed(&mut self, width: u32) -> Result<i32, BitError> {
+        assert!(width > 0 && width <= 32, "a signed read of 0 or more than 32 bits");
+        let word = self.read(width)?;
+        Ok(sign_extend(word, width))
+    }
+
+    /// A varint (Aegis 1.6).
+    #[inline]
+    pub fn varint(&mut self) -> Result<u32, BitError> {
+        let word = self.peek();
+        if word & 8 == 0 {
+            self.skip(4)?;
+            return Ok((word & 7) as u32);
+        }
+        self.long_varint(word)
+    }
+
+    /// The next bits without taking them: at least [`WIDTH_MAX`] of the stream, zeros past its end. What is above the
+    /// stream's bits in the word is not to be used.
+    #[inline]
+    pub fn peek(&self) -> u64 {
+        let byte = self.at / 8;
+        let word = match self.bytes.get(byte..byte + 8) {
+            Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("eight bytes")),
+            None => {
+                let skipped = byte - self.bytes.len().saturating_sub(8);
+                self.tail.checked_shr(skipped as u32 * 8).unwrap_or(0)
+            }
+        };
+        word >> (self.at % 8)
+    }
+
+    /// Takes `width` bits, which a caller has [peeked](Self::peek) at.
+    #[inline]
+    pub fn skip(&mut self, width: u32) -> Result<(), BitError> {
+        if self.failed || width as usize > self.remaining() {
+            return self.fail(BitError::Truncated);
+        }
+        self.at += width as usize;
+        Ok(())
+    }
+
+    /// Bits left, padding included.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() * 8 - self.at
+    }
+
+    /// Checks that only zero padding within the last byte is left.
+    #[inline]
+    pub fn finish(self) -> Result<(), BitError> {
+        if self.failed {
+            Err(BitError::Truncated)
+        } else if self.remaining() >= 8 || self.peek() & mask(self.remaining() as u32) != 0 {
+            Err(BitError::Trailing)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn long_varint(&mut self, word: u64) -> Result<u32, BitError> {
+        // The first group without its continuation bit is the last one.
+        let groups = (!word & CONTINUES).trailing_zeros() / 4 + 1;
+        if groups * 4 > VARINT_BITS_MAX {
+            return self.fail(BitError::Varint);
+        }
+        self.skip(groups * 4)?;
+        let value = gather(word & mask(groups * 4));
+        if value >> ((groups - 1) * 3) == 0 {
+            return self.fail(BitError::Varint);
+        }
+        match u32::try_from(value) {
+            Ok(value) => Ok(value),
+            Err(_) => self.fail(BitError::Varint),
+        }
+    }
+
+    #[cold]
+    fn fail<T>(&mut self, error: BitError) -> Result<T, BitError> {
+        self.failed = true;
+        self.at = self.bytes.len() * 8;
+        Err(error)
+    }
 }
 
 impl<'a> BitWriter<'a> {
-    /// Writes into `buffer` from its first bit.
-    pub const fn new(buffer: &'a mut [u8]) -> Self {
-        Self { buffer, len: 0, pending: 0, pending_len: 0, is_sound: true }
+    /// A writer into `out`.
+    #[inline]
+    pub const fn new(out: &'a mut [u8]) -> Self {
+        Self { out, at: 0, word: 0, pending: 0, failed: false }
     }
 
-    /// Appends the low `width` bits of `value`, 0 to [`BITS_MAX`]; the others must be 0.
+    /// Appends the low `width` bits of `value`; none when they do not fit.
+    ///
+    /// # Panics
+    /// When `width` is above [`WIDTH_MAX`]; under debug assertions also when `value` has more bits than that.
     #[inline]
     pub fn put(&mut self, value: u64, width: u32) {
-        debug_assert!(
-            width <= BITS_MAX && (width == 64 || value >> width == 0),
-            "value wider than its field"
-        );
-        self.pending |= value << self.pending_len;
-        self.pending_len += width;
-        let whole = (self.pending_len / 8) as usize;
-        match self.buffer.get_mut(self.len..self.len + 8) {
-            // The common case: store the whole word; what is not yet complete is stored again with the next.
-            Some(place) => place.copy_from_slice(&self.pending.to_le_bytes()),
-            None => self.put_tail(whole),
+        assert!(width <= WIDTH_MAX, "a write of more than 57 bits");
+        debug_assert!(value & !mask(width) == 0, "{value:#x} has more than {width} bits");
+        if self.failed || width as usize > self.room() {
+            self.failed = true;
+            return;
         }
-        self.len += whole;
-        // `whole` is at most 7: 56 bits and 7 pending ones.
-        self.pending >>= whole * 8;
-        self.pending_len %= 8;
+        let word = self.word | value << self.pending;
+        let bits = self.pending + width;
+        let whole = (bits / 8) as usize;
+        match self.out.get_mut(self.at..self.at + 8) {
+            Some(room) => room.copy_from_slice(&word.to_le_bytes()),
+            None => self.out[self.at..self.at + whole].copy_from_slice(&word.to_le_bytes()[..whole]),
+        }
+        self.at += whole;
+        self.word = word.checked_shr(whole as u32 * 8).unwrap_or(0);
+        self.pending = bits % 8;
     }
 
-    /// Bits written so far, those that did not fit included.
+    /// Appends a signed value of `width` bits.
+    ///
+    /// # Panics
+    /// When `width` is 0 or above 32; under debug assertions also when `value` is outside the width's range.
+    #[inline]
+    pub fn put_signed(&mut self, value: i32, width: u32) {
+        self.put(signed_bits(value, width), width);
+    }
+
+    /// Appends a varint (Aegis 1.6), in its shortest form.
+    #[inline]
+    pub fn put_varint(&mut self, value: u32) {
+        let (code, width) = varint_code(value);
+        self.put(code, width);
+    }
+
+    /// Appends whole bytes that were encoded already; none when they do not fit.
+    ///
+    /// # Panics
+    /// When the stream does not stand at a byte boundary.
+    #[inline]
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        assert!(self.pending == 0, "bytes are appended at a byte boundary only");
+        if self.failed || bytes.len() > self.out.len() - self.at {
+            self.failed = true;
+            return;
+        }
+        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    /// Bits written.
+    #[inline]
     pub const fn bit_len(&self) -> usize {
-        self.len * 8 + self.pending_len as usize
+        self.at * 8 + self.pending as usize
     }
 
-    /// Fills the last byte with zero bits. Returns how many bytes were written, if all of them fitted.
-    pub fn finish(mut self) -> Option<usize> {
-        if self.pending_len > 0 {
-            self.put(0, 8 - self.pending_len);
-        }
-        self.is_sound.then_some(self.len)
+    /// Bits that still fit.
+    #[inline]
+    pub const fn room(&self) -> usize {
+        self.out.len() * 8 - self.bit_len()
     }
 
-    #[cold]
-    fn put_tail(&mut self, whole: usize) {
-        let bytes = self.pending.to_le_bytes();
-        match self.buffer.get_mut(self.len..self.len + whole) {
-            Some(place) => place.copy_from_slice(&bytes[..whole]),
-            None => self.is_sound = false,
+    /// Whether a write did not fit.
+    #[inline]
+    pub const fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Pads with zeros to the byte and gives the length in bytes, or `None` when something did not fit.
+    #[inline]
+    pub fn finish(self) -> Option<usize> {
+        if self.failed {
+            return None;
         }
+        if self.pending > 0 {
+            self.out[self.at] = self.word as u8;
+        }
+        Some(self.at + usize::from(self.pending > 0))
     }
 }
 
-/// Appends a varint.
+/// How many bits `value` takes as a varint: 4 to [`VARINT_BITS_MAX`].
 #[inline]
-pub fn put_varint(bits: &mut BitWriter<'_>, value: u32) {
-    let (code, width) = varint_code(value);
-    bits.put(code, width);
+pub const fn varint_bits(value: u32) -> u32 {
+    let significant = 32 - (value | 1).leading_zeros();
+    significant.div_ceil(3) * 4
 }
 
-/// The bits of a varint and how many they are.
+/// `value` as a varint: its bits and how many they are.
 #[inline]
 pub const fn varint_code(value: u32) -> (u64, u32) {
     if value < 8 {
         return (value as u64, 4);
     }
-    let mut rest = value as u64;
-    let mut code = 0;
-    let mut width = 0;
-    loop {
-        let group = rest & 7;
-        rest >>= 3;
-        let more = (rest != 0) as u64;
-        code |= (group | more << 3) << width;
-        width += 4;
-        if more == 0 {
-            return (code, width);
-        }
-    }
+    let width = varint_bits(value);
+    (scatter(value as u64) | CONTINUES & mask(width - 4), width)
 }
 
-/// How many bits the varint of `value` has.
+/// `value` as its `width` low bits, two's complement.
+///
+/// # Panics
+/// When `width` is 0 or above 32; under debug assertions also when `value` is outside the width's range.
 #[inline]
-pub const fn varint_bits(value: u32) -> u32 {
-    let significant = 32 - value.leading_zeros();
-    if significant <= 3 { 4 } else { significant.div_ceil(3) * 4 }
+pub const fn signed_bits(value: i32, width: u32) -> u64 {
+    assert!(width > 0 && width <= 32, "a signed value of 0 or more than 32 bits");
+    let bits = value as u64 & mask(width);
+    debug_assert!(sign_extend(bits, width) == value, "a signed value outside its width");
+    bits
+}
+
+/// The signed value in the `width` low bits of `word` (1 to 32); bits above them do not count.
+#[inline]
+pub const fn sign_extend(word: u64, width: u32) -> i32 {
+    let unused = 64 - width;
+    ((word << unused) as i64 >> unused) as i32
+}
+
+/// A word of `width` ones (0 to 63).
+#[inline]
+pub const fn mask(width: u32) -> u64 {
+    (1 << width) - 1
+}
+
+/// The continuation bits of a word of varint groups.
+const CONTINUES: u64 = 0x8888_8888_8888_8888;
+
+/// Groups of four bits, three used, to a plain number: halves move together, then halves of halves.
+const fn gather(word: u64) -> u64 {
+    let word = word & 0x0707_0707_0707_0707 | (word & 0x7070_7070_7070_7070) >> 1;
+    let word = word & 0x003F_003F_003F_003F | (word & 0x3F00_3F00_3F00_3F00) >> 2;
+    let word = word & 0x0000_0FFF_0000_0FFF | (word & 0x0FFF_0000_0FFF_0000) >> 4;
+    word & 0x0000_0000_00FF_FFFF | (word & 0x00FF_FFFF_0000_0000) >> 8
+}
+
+/// The way back of [`gather`].
+const fn scatter(value: u64) -> u64 {
+    let word = value & 0x0000_0000_00FF_FFFF | (value & 0x0000_FFFF_FF00_0000) << 8;
+    let word = word & 0x0000_0FFF_0000_0FFF | (word & 0x00FF_F000_00FF_F000) << 4;
+    let word = word & 0x003F_003F_003F_003F | (word & 0x0FC0_0FC0_0FC0_0FC0) << 2;
+    word & 0x0707_0707_0707_0707 | (word & 0x3838_3838_3838_3838) << 1
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// Values with their bits and bytes, from an independent encoder.
-    #[test]
-    fn varint_examples() {
-        let examples: [(u32, u32, &[u8]); 7] = [
-            (0, 4, &[0x00]),
-            (7, 4, &[0x07]),
-            (8, 8, &[0x18]),
-            (41, 8, &[0x59]),
-            (511, 12, &[0xFF, 0x07]),
-            (512, 16, &[0x88, 0x18]),
-            (u32::MAX, 44, &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x03]),
-        ];
-        for (value, width, bytes) in examples {
-            let mut buffer = [0; 8];
-            let mut writer = BitWriter::new(&mut buffer);
-            put_varint(&mut writer, value);
-            assert_eq!((writer.bit_len(), varint_bits(value)), (width as usize, width), "{value}");
-            assert_eq!(writer.finish(), Some(bytes.len()));
-            assert_eq!(&buffer[..bytes.len()], bytes, "{value}");
-            let mut reader = BitReader::new(bytes);
-            assert_eq!((reader.varint(), reader.position()), (value, width as usize));
-            assert_eq!(reader.finish(), Ok(()));
-        }
-    }
-
-    #[test]
-    fn only_the_shortest_varint_is_valid() {
-        // 7 with an empty second group; 2³² and beyond; twelve groups.
-        for bytes in
-            [&[0x0F][..], &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x07], &[0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x01]]
-        {
-            let mut reader = BitReader::new(bytes);
-            reader.varint();
-            assert_eq!(reader.check(), Err(BitError::Varint), "{bytes:02x?}");
-            assert_eq!(reader.bits(1), 0, "failed for good");
-        }
-    }
-
-    /// Reads in the last 7 bytes of an exact buffer (field case 24).
-    #[test]
-    fn case_24_the_end_of_an_exact_buffer() {
-        for len in 0..12usize {
-            let bytes: Vec<u8> = (0..len).map(|byte| byte as u8 | 0x80).collect();
-            for width in 1..=BITS_MAX {
-                let mut reader = BitReader::new(&bytes);
-                let mut read = 0;
-                while read + width as usize <= len * 8 {
-                    let expected = (0..width as usize)
-                        .map(|bit| u64::from(bytes[(read + bit) / 8] >> ((read + bit) % 8) & 1) << bit)
-                        .sum::<u64>();
-                    assert_eq!(reader.bits(width), expected, "{len} bytes, width {width}, at {read}");
-                    read += width as usize;
-                }
-                assert_eq!(reader.check(), Ok(()));
-                assert_eq!(reader.bits(width), 0);
-                assert_eq!(reader.check(), Err(BitError::PastEnd));
-            }
-        }
-    }
-
-    #[test]
-    fn trailing_bits_and_bytes_are_told() {
-        for (bytes, verdict) in [
-            (&[0x01][..], Ok(())),
-            (&[0x03], Err(BitError::Trailing)),
-            (&[0x81], Err(BitError::Trailing)),
-            (&[0x01, 0x00], Err(BitError::Trailing)),
-        ] {
-            let mut reader = BitReader::new(bytes);
-            reader.bit();
-            assert_eq!(reader.finish(), verdict, "{bytes:02x?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_written_is_read(fields in prop::collection::vec((any::<u64>(), 1..=BITS_MAX), 0..60), slack in 0..9usize) {
-            let total = fields.iter().map(|(_, width)| *width as usize).sum::<usize>();
-            let mut buffer = vec![0xEE; total.div_ceil(8) + slack];
-            let mut writer = BitWriter::new(&mut buffer);
-            for &(value, width) in &fields {
-                writer.put(value & ((1 << width) - 1), width);
-            }
-            prop_assert_eq!(writer.bit_len(), total);
-            prop_assert_eq!(writer.finish(), Some(total.div_ceil(8)));
-            let mut reader = BitReader::new(&buffer[..total.div_ceil(8)]);
-            for &(value, width) in &fields {
-                prop_assert_eq!(reader.bits(width), value & ((1 << width) - 1));
-            }
-            prop_assert_eq!(reader.finish(), Ok(()));
-            // One byte less, and it does not fit.
-            if total > 0 {
-                let mut writer = BitWriter::new(&mut buffer[..total.div_ceil(8) - 1]);
-                fields.iter().for_each(|&(value, width)| writer.put(value & ((1 << width) - 1), width));
-                prop_assert_eq!(writer.finish(), None);
-            }
-        }
-
-        #[test]
-        fn varints_round_trip(value in any::<u32>(), shift in 0..32u32) {
-            let value = value >> shift;
-            let (code, width) = varint_code(value);
-            prop_assert_eq!(width, varint_bits(value));
-            let bytes = code.to_le_bytes();
-            let mut reader = BitReader::new(&bytes[..width.div_ceil(8) as usize]);
-            prop_assert_eq!(reader.varint(), value);
-            prop_assert_eq!(reader.position(), width as usize);
-        }
-
-        #[test]
-        fn signed_values_round_trip(value in -(1i32 << 19)..1 << 19) {
-            prop_assert_eq!(sign_extend(value as u64 & 0xF_FFFF, 20), value);
-        }
-    }
-}
+mod tests;

@@ -1,132 +1,214 @@
-//! Little-endian reading and writing within a slice. The first access past the end fails, and so does every later one:
-//! a parser reads all its fields and asks once.
+//! Cursors over whole bytes: little-endian, packed, unaligned (Aegis 1.2). [`Reader`] and [`Writer`] fail for good: after
+//! the first access past the end every later one fails as well.
 
-/// Reads from a slice.
+/// Reads values from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    rest: &'a [u8],
-    is_sound: bool,
+    bytes: &'a [u8],
+    failed: bool,
 }
 
-/// A read went past the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PastEnd;
+/// Writes values to the front of a slice.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut [u8],
+    len: usize,
+    failed: bool,
+}
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` from their beginning.
+    /// A reader of `bytes`.
+    #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, is_sound: true }
+        Self { bytes, failed: false }
     }
 
-    /// The next `len` bytes; none once a read failed.
-    pub fn bytes(&mut self, len: usize) -> &'a [u8] {
-        match self.rest.split_at_checked(len) {
-            Some((taken, rest)) if self.is_sound => {
-                self.rest = rest;
-                taken
-            }
-            _ => {
-                self.is_sound = false;
-                &[]
-            }
+    /// One byte.
+    #[inline]
+    pub fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    /// Two bytes.
+    #[inline]
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// Four bytes.
+    #[inline]
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// Eight bytes.
+    #[inline]
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Two bytes, two's complement.
+    #[inline]
+    pub fn i16(&mut self) -> Option<i16> {
+        self.array().map(i16::from_le_bytes)
+    }
+
+    /// Four bytes, two's complement.
+    #[inline]
+    pub fn i32(&mut self) -> Option<i32> {
+        self.array().map(i32::from_le_bytes)
+    }
+
+    /// Four bytes, IEEE 754; any of its values, also those that are not finite.
+    #[inline]
+    pub fn f32(&mut self) -> Option<f32> {
+        self.array().map(f32::from_le_bytes)
+    }
+
+    /// A byte that must be 0 or 1; another one fails the reader (Aegis 1.4).
+    #[inline]
+    pub fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => self.fail(),
         }
     }
 
-    /// The next byte; 0 once a read failed.
-    pub fn u8(&mut self) -> u8 {
-        u8::from_le_bytes(self.array())
+    /// The next `N` bytes.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        match self.bytes.split_first_chunk() {
+            Some((head, tail)) if !self.failed => {
+                self.bytes = tail;
+                Some(*head)
+            }
+            _ => self.fail(),
+        }
     }
 
-    /// The next two bytes; 0 once a read failed.
-    pub fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.array())
+    /// The next `len` bytes. Nothing is read or allocated when there are fewer.
+    #[inline]
+    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        match self.bytes.split_at_checked(len) {
+            Some((head, tail)) if !self.failed => {
+                self.bytes = tail;
+                Some(head)
+            }
+            _ => self.fail(),
+        }
     }
 
-    /// The next four bytes; 0 once a read failed.
-    pub fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.array())
-    }
-
-    /// The next four bytes as IEEE 754; 0 once a read failed.
-    pub fn f32(&mut self) -> f32 {
-        f32::from_le_bytes(self.array())
-    }
-
-    /// A string: its length in two bytes, then its bytes. Empty once a read failed.
-    pub fn string(&mut self) -> &'a [u8] {
-        let len = self.u16();
-        self.bytes(usize::from(len))
-    }
-
-    /// What was not read yet.
+    /// What is left, without taking it; nothing after a failure.
+    #[inline]
     pub const fn rest(&self) -> &'a [u8] {
-        self.rest
+        self.bytes
     }
 
-    /// Whether every read was within the bytes and nothing is left.
-    pub const fn is_finished(&self) -> bool {
-        self.is_sound && self.rest.is_empty()
+    /// Whether every read succeeded and nothing is left.
+    #[inline]
+    pub const fn at_end(&self) -> bool {
+        !self.failed && self.bytes.is_empty()
     }
 
-    /// Whether every read so far was within the bytes.
-    pub const fn check(&self) -> Result<(), PastEnd> {
-        if self.is_sound { Ok(()) } else { Err(PastEnd) }
+    /// Whether a read failed.
+    #[inline]
+    pub const fn failed(&self) -> bool {
+        self.failed
     }
 
-    fn array<const N: usize>(&mut self) -> [u8; N] {
-        self.bytes(N).try_into().unwrap_or([0; N])
+    #[cold]
+    fn fail<T>(&mut self) -> Option<T> {
+        self.failed = true;
+        self.bytes = &[];
+        None
     }
-}
-
-/// Writes into a slice.
-#[derive(Debug)]
-pub struct Writer<'a> {
-    buffer: &'a mut [u8],
-    len: usize,
-    is_sound: bool,
 }
 
 impl<'a> Writer<'a> {
-    /// Writes into `buffer` from its beginning.
-    pub const fn new(buffer: &'a mut [u8]) -> Self {
-        Self { buffer, len: 0, is_sound: true }
+    /// A writer into `out`.
+    #[inline]
+    pub const fn new(out: &'a mut [u8]) -> Self {
+        Self { out, len: 0, failed: false }
     }
 
-    /// Appends bytes.
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        match self.buffer.get_mut(self.len..end) {
-            Some(place) if self.is_sound => {
-                place.copy_from_slice(bytes);
-                self.len = end;
-            }
-            _ => self.is_sound = false,
-        }
-    }
-
-    /// Appends a byte.
+    /// One byte.
+    #[inline]
     pub fn u8(&mut self, value: u8) {
         self.bytes(&[value]);
     }
 
-    /// Appends two bytes.
+    /// Two bytes.
+    #[inline]
     pub fn u16(&mut self, value: u16) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Appends four bytes.
+    /// Four bytes.
+    #[inline]
     pub fn u32(&mut self, value: u32) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Appends four bytes of IEEE 754.
+    /// Eight bytes.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Two bytes, two's complement.
+    #[inline]
+    pub fn i16(&mut self, value: i16) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Four bytes, two's complement.
+    #[inline]
+    pub fn i32(&mut self, value: i32) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Four bytes, IEEE 754.
+    #[inline]
     pub fn f32(&mut self, value: f32) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// How many bytes were written, if all of them fitted.
+    /// One byte, 0 or 1.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.u8(u8::from(value));
+    }
+
+    /// `bytes` as they are; all of them or, when they do not fit, none.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        match self.out.get_mut(self.len..self.len + bytes.len()) {
+            Some(room) if !self.failed => {
+                room.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            _ => self.failed = true,
+        }
+    }
+
+    /// Bytes written so far, those before a failure included.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a length written, not a collection")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether a write did not fit.
+    #[inline]
+    pub const fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The length written, or `None` when something did not fit.
+    #[inline]
     pub const fn finish(self) -> Option<usize> {
-        if self.is_sound { Some(self.len) } else { None }
+        if self.failed { None } else { Some(self.len) }
     }
 }
 
@@ -135,33 +217,74 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_failure_fails_all_later_reads() {
+    fn values_come_back_little_endian() {
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        writer.u8(0xAB);
+        writer.u16(0x1234);
+        writer.u32(0xDEAD_BEEF);
+        writer.u64(0x0123_4567_89AB_CDEF);
+        writer.i16(-2);
+        writer.i32(-3);
+        writer.f32(1.5);
+        writer.bool(true);
+        writer.bytes(b"xyz");
+        assert_eq!(writer.len(), 29);
+        let len = writer.finish().unwrap();
+        assert_eq!(buffer[..7], [0xAB, 0x34, 0x12, 0xEF, 0xBE, 0xAD, 0xDE]);
+
+        let mut reader = Reader::new(&buffer[..len]);
+        assert_eq!(reader.u8(), Some(0xAB));
+        assert_eq!(reader.u16(), Some(0x1234));
+        assert_eq!(reader.u32(), Some(0xDEAD_BEEF));
+        assert_eq!(reader.u64(), Some(0x0123_4567_89AB_CDEF));
+        assert_eq!(reader.i16(), Some(-2));
+        assert_eq!(reader.i32(), Some(-3));
+        assert_eq!(reader.f32(), Some(1.5));
+        assert_eq!(reader.bool(), Some(true));
+        assert!(!reader.at_end());
+        assert_eq!(reader.rest(), b"xyz");
+        assert_eq!(reader.bytes(3), Some(&b"xyz"[..]));
+        assert!(reader.at_end());
+    }
+
+    #[test]
+    fn the_first_failed_read_fails_all_later_ones() {
         let mut reader = Reader::new(&[1, 2, 3]);
-        assert_eq!(reader.u16(), 0x0201);
-        assert_eq!(reader.u32(), 0);
-        assert_eq!(reader.u8(), 0, "a byte is left, but it is not given any more");
-        assert_eq!(reader.check(), Err(PastEnd));
-        assert!(!reader.is_finished());
+        assert_eq!(reader.u32(), None);
+        assert_eq!(reader.u8(), None, "three bytes are there, but the reader has failed");
+        assert_eq!(reader.bytes(0), None);
+        assert!(reader.failed() && !reader.at_end() && reader.rest().is_empty());
+    }
+
+    /// Aegis 1.4: a bool is 0 or 1.
+    #[test]
+    fn a_bool_of_two_fails() {
+        for byte in 2..=255 {
+            let bytes = [byte, 0];
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(reader.bool(), None);
+            assert_eq!(reader.u8(), None);
+        }
     }
 
     #[test]
-    fn a_string_longer_than_the_rest_fails() {
-        let mut reader = Reader::new(&[0x60, 0xEA, b'x']);
-        assert_eq!(reader.string(), b"");
-        assert_eq!(reader.check(), Err(PastEnd));
+    fn a_length_past_the_end_fails_without_reading() {
+        let mut reader = Reader::new(&[0; 30]);
+        assert_eq!(reader.bytes(60_000), None);
+        assert_eq!(reader.bytes(usize::MAX), None);
     }
 
     #[test]
-    fn a_full_buffer_fails_for_good() {
-        let mut buffer = [0; 3];
+    fn the_first_failed_write_fails_all_later_ones() {
+        let mut buffer = [0xEE; 3];
         let mut writer = Writer::new(&mut buffer);
-        writer.u16(0x0201);
-        writer.u16(7);
+        writer.u8(1);
+        writer.u32(2);
         writer.u8(3);
+        assert!(writer.failed());
+        assert_eq!(writer.len(), 1);
         assert_eq!(writer.finish(), None);
-        let mut writer = Writer::new(&mut buffer);
-        writer.u16(0x0201);
-        writer.u8(3);
-        assert_eq!((writer.finish(), buffer), (Some(3), [1, 2, 3]));
+        assert_eq!(buffer, [1, 0xEE, 0xEE]);
     }
 }

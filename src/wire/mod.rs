@@ -1,4 +1,12 @@
-//! Bytes and values, without state: a cursor, a bit stream, and one module per protocol.
+//! Bytes ↔ values, without any state: what a protocol's bytes say, and how to say it in bytes.
+//!
+//! - [`cursor`]: whole bytes, little-endian; [`bits`]: bit streams. Both fail for good: after the first read past the end
+//!   every later one fails too, so that a parser may check once.
+//! - [`aegis`]: the bytes of the Aegis protocol, version 1 (docs/protocol/aegis.md).
+//!
+//! Every parser takes any bytes at all without a panic, allocates nothing, and checks everything before it gives a
+//! value. Its errors are small `Copy` enums, one case per way to be wrong. Emitters take values from our own code:
+//! those assert.
 
 pub mod aegis;
 pub mod bits;

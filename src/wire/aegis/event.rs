@@ -1,94 +1,152 @@
-//! Event datagrams and the six contents. Implements Aegis 4.4, 5.2 and 6.4.
+//! Events (Aegis 4.4, 5.2, 6.4): the list in the payload of an Event datagram, and the content of each event.
+//!
+//! The two are checked apart: a list whose framing is wrong is dropped whole ([`EventList::parse`]), an event whose
+//! content is wrong is ignored on its own ([`Event::parse`]).
 
-use crate::limits::TICK_RATE_HZ;
 use crate::model::{
-    DestroyReason, EntityId, GameEvent, Kind, LeaveReason, Name, PLAYERS_MAX, PlayerId, UNITS_PER_PIXEL,
+    DestroyReason, EntityId, GameEvent, Kind, LeaveReason, Name, PLAYERS_MAX, PlayerId, Score,
+    UNITS_PER_PIXEL,
 };
 use crate::wire::cursor::{Reader, Writer};
 
-/// Bytes of the longest content that this version has: a Spawn.
+/// Longest content that [`Event::emit`] writes: PlayerJoined with the longest name, Spawn, or GameOver of four.
 pub const CONTENT_BYTES_MAX: usize = 27;
 
-/// An Event datagram's list, checked in its framing (5.2).
+/// Bytes in front of each event's content: its id and its length.
+const FRAMING_BYTES: usize = 4;
+
+/// What the world's ticks per second are when velocities become pixels per second.
+const TICK_RATE_HZ: f32 = 60.0;
+
+const _: () = assert!(
+    CONTENT_BYTES_MAX >= 8 + Name::BYTES_MAX
+        && CONTENT_BYTES_MAX >= 6 + 5 * PLAYERS_MAX
+        && CONTENT_BYTES_MAX == 5 + 4 + 1 + 1 + 4 * 4
+);
+
+/// The payload of an Event datagram, its framing checked.
 #[derive(Clone, Copy, Debug)]
 pub struct EventList<'a> {
     count: u8,
     events: &'a [u8],
 }
 
-/// Why a payload is no list of events.
+/// Why a payload is no list of events: it is dropped whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventListError {
-    /// No events.
+    /// A count of 0.
     Empty,
-    /// An event goes past the end.
+    /// An event, or the count, goes past the end.
     Truncated,
     /// Bytes are left after the last event.
     Trailing,
 }
 
 impl<'a> EventList<'a> {
-    /// Checks a payload's framing.
+    /// Checks the framing of `payload`: the count, and every event's length against what is there.
     pub fn parse(payload: &'a [u8]) -> Result<Self, EventListError> {
-        let mut reader = Reader::new(payload);
-        let count = reader.u8();
+        let (&count, events) = payload.split_first().ok_or(EventListError::Truncated)?;
         if count == 0 {
-            return Err(if payload.is_empty() { EventListError::Truncated } else { EventListError::Empty });
+            return Err(EventListError::Empty);
         }
-        let events = reader.rest();
+        let mut rest = events;
         for _ in 0..count {
-            reader.u16();
-            reader.string();
+            (_, _, rest) = split_event(rest).ok_or(EventListError::Truncated)?;
         }
-        reader.check().map_err(|_| EventListError::Truncated)?;
-        if reader.is_finished() { Ok(Self { count, events }) } else { Err(EventListError::Trailing) }
+        if rest.is_empty() { Ok(Self { count, events }) } else { Err(EventListError::Trailing) }
     }
 
-    /// The events' ids and contents, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> {
-        let mut reader = Reader::new(self.events);
-        (0..self.count).map(move |_| (reader.u16(), reader.string()))
+    /// How many events: 1 to 255.
+    pub const fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// The events in the order of the list, each with its id and its content.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
+        let mut rest = self.events;
+        std::iter::from_fn(move || {
+            let (id, content, after) = split_event(rest)?;
+            rest = after;
+            Some((id, content))
+        })
     }
 }
 
-/// Writes an Event datagram's payload in place.
+/// The id and content of the event at the front of `bytes`, and what follows it.
+#[inline]
+fn split_event(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let (&[i0, i1, l0, l1], rest) = bytes.split_first_chunk()?;
+    let (content, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([l0, l1])))?;
+    Some((u16::from_le_bytes([i0, i1]), content, rest))
+}
+
+/// Writes the payload of an Event datagram in place.
 #[derive(Debug)]
 pub struct EventListWriter<'a> {
-    buffer: &'a mut [u8],
+    out: &'a mut [u8],
     len: usize,
     count: u8,
 }
 
 impl<'a> EventListWriter<'a> {
-    /// An empty list in `buffer`.
-    pub const fn new(buffer: &'a mut [u8]) -> Self {
-        Self { buffer, len: 1, count: 0 }
+    /// An empty list in `out`, whose length is the limit of the payload.
+    pub const fn new(out: &'a mut [u8]) -> Self {
+        Self { out, len: 1, count: 0 }
     }
 
-    /// Appends an event if the longest content fits: `write` fills it in and returns its length. Returns whether it
-    /// did.
+    /// Appends the event of number `id` whose content `write` writes to the front of the slice that it is given, at
+    /// least [`CONTENT_BYTES_MAX`] long, returning its length. False, without a call of `write`, when there may not be
+    /// enough room, or the list has its 255 events.
+    ///
+    /// # Panics
+    /// When `write` returns more than it was given.
     pub fn push(&mut self, id: u16, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        let start = self.len + 4;
-        let Some(content) = self.buffer.get_mut(start..start + CONTENT_BYTES_MAX) else { return false };
-        if self.count == u8::MAX {
-            return false;
-        }
+        let Some((framing, content)) = self.room(CONTENT_BYTES_MAX) else { return false };
         let len = write(content);
-        self.buffer[self.len..self.len + 2].copy_from_slice(&id.to_le_bytes());
-        self.buffer[self.len + 2..start].copy_from_slice(&(len as u16).to_le_bytes());
-        self.len = start + len;
+        assert!(len <= content.len(), "an event longer than its room");
+        frame(framing, id, len);
+        self.len += FRAMING_BYTES + len;
         self.count += 1;
         true
     }
 
-    /// The payload's length; `None` when there is no event in it.
+    /// Appends the event of number `id` with the given content. False when it does not fit, or the list has its 255
+    /// events.
+    pub fn push_content(&mut self, id: u16, content: &[u8]) -> bool {
+        let Some((framing, room)) = self.room(content.len()) else { return false };
+        room[..content.len()].copy_from_slice(content);
+        frame(framing, id, content.len());
+        self.len += FRAMING_BYTES + content.len();
+        self.count += 1;
+        true
+    }
+
+    /// The payload's length in bytes; `None` when the list is empty, which no datagram may carry.
     pub fn finish(self) -> Option<usize> {
-        *self.buffer.first_mut()? = self.count;
-        (self.count > 0).then_some(self.len)
+        if self.count == 0 {
+            return None;
+        }
+        self.out[0] = self.count;
+        Some(self.len)
+    }
+
+    /// Where the next event's framing and content go, when `content_len` bytes of it fit.
+    fn room(&mut self, content_len: usize) -> Option<(&mut [u8; FRAMING_BYTES], &mut [u8])> {
+        let free = self.out.get_mut(self.len..)?;
+        let (framing, content) = free.split_first_chunk_mut()?;
+        // A length has 16 bits, whatever the buffer.
+        let content_max = content.len().min(usize::from(u16::MAX));
+        let fits = self.count < u8::MAX && content_len <= content_max;
+        fits.then_some((framing, &mut content[..content_max]))
     }
 }
 
-/// An event as it travels (4.4). Positions in pixels, velocities in pixels per second.
+fn frame(framing: &mut [u8; FRAMING_BYTES], id: u16, len: usize) {
+    let ([i0, i1], [l0, l1]) = (id.to_le_bytes(), (len as u16).to_le_bytes());
+    *framing = [i0, i1, l0, l1];
+}
+
+/// What happened, and at which tick. Positions in pixels, velocities in pixels per second, all finite.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
     /// An entity appeared.
@@ -97,7 +155,7 @@ pub enum Event {
         tick: u32,
         /// Its id.
         id: EntityId,
-        /// What it is; a client ignores the event when it does not know the kind.
+        /// What it is. A client that does not know the kind ignores the event.
         kind: Kind,
         /// Whose.
         owner: Option<PlayerId>,
@@ -110,7 +168,7 @@ pub enum Event {
         /// Velocity.
         vy: f32,
     },
-    /// An entity disappeared.
+    /// An entity disappeared, here.
     Destroy {
         /// When.
         tick: u32,
@@ -123,7 +181,7 @@ pub enum Event {
         /// Position.
         y: f32,
     },
-    /// A player lost a life.
+    /// A player lost a life, here.
     Death {
         /// When.
         tick: u32,
@@ -158,34 +216,41 @@ pub enum Event {
     GameOver {
         /// When.
         tick: u32,
-        /// Player and score, the first `None` ends them.
-        scores: [Option<(PlayerId, u32)>; PLAYERS_MAX],
+        /// The results; the first `None` ends them.
+        scores: [Option<Score>; PLAYERS_MAX],
     },
 }
 
-/// Why an event is ignored (6.4).
+/// Why an event is to be ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventContentError {
-    /// A type that this version does not know.
-    UnknownType,
-    /// The bytes do not match the type.
-    Malformed,
+    /// A type of 0 or 7 to 255: a later version's.
+    UnknownType(u8),
+    /// Too short, or too long, for what it is.
+    Size,
+    /// The id 0, or the index 0 in any generation.
+    Id,
+    /// An owner other than 0 to 3 and 255.
+    Owner,
+    /// A player above 3.
+    Player,
+    /// A position or velocity that is infinite or not a number.
+    NotFinite,
+    /// A name that LoginRequest would not be allowed.
+    Name,
+    /// More than four scores.
+    Scores,
 }
 
 impl Event {
-    /// An event of the game, in the wire's units.
+    /// The event of the game `event`, which happened at `tick`, in the wire's units. Exact: a position has 20 bits,
+    /// and a velocity in pixels per second is a multiple of 15/16.
     pub fn from_game(tick: u32, event: &GameEvent) -> Self {
         match *event {
-            GameEvent::Spawn { id, kind, owner, x, y, vx, vy } => Self::Spawn {
-                tick,
-                id,
-                kind,
-                owner,
-                x: pixels(x),
-                y: pixels(y),
-                vx: pixels_per_second(vx),
-                vy: pixels_per_second(vy),
-            },
+            GameEvent::Spawn { id, kind, owner, x, y, vx, vy } => {
+                let (x, y, vx, vy) = (pixels(x), pixels(y), pixels_per_second(vx), pixels_per_second(vy));
+                Self::Spawn { tick, id, kind, owner, x, y, vx, vy }
+            }
             GameEvent::Destroy { id, reason, x, y } => {
                 Self::Destroy { tick, id, reason, x: pixels(x), y: pixels(y) }
             }
@@ -194,10 +259,7 @@ impl Event {
             }
             GameEvent::PlayerJoined { player, name } => Self::PlayerJoined { tick, player, name },
             GameEvent::PlayerLeft { player, reason } => Self::PlayerLeft { tick, player, reason },
-            GameEvent::GameOver { scores } => Self::GameOver {
-                tick,
-                scores: scores.map(|score| score.map(|score| (score.player, score.score))),
-            },
+            GameEvent::GameOver { scores } => Self::GameOver { tick, scores },
         }
     }
 
@@ -213,139 +275,185 @@ impl Event {
         }
     }
 
-    /// Reads a content, whole.
-    pub fn parse(content: &[u8]) -> Result<Self, EventContentError> {
-        let mut fields = Reader::new(content);
-        let (kind, tick) = (fields.u8(), fields.u32());
-        fields.check().map_err(|_| EventContentError::Malformed)?;
-        let event = match kind {
-            1 => parse_spawn(tick, &mut fields),
-            2 => parse_destroy(tick, &mut fields),
-            3 => parse_death(tick, &mut fields),
-            4 => parse_joined(tick, &mut fields),
-            5 => parse_left(tick, &mut fields),
-            6 => parse_game_over(tick, &mut fields),
-            _ => return Err(EventContentError::UnknownType),
-        };
-        event.filter(|_| fields.is_finished()).ok_or(EventContentError::Malformed)
+    /// The event whose content is `bytes`, checked whole.
+    pub fn parse(bytes: &[u8]) -> Result<Self, EventContentError> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.u8().ok_or(EventContentError::Size)?;
+        let tick = reader.u32().ok_or(EventContentError::Size)?;
+        let fields = Fields(reader);
+        match kind {
+            SPAWN => fields.spawn(tick),
+            DESTROY => fields.destroy(tick),
+            DEATH => fields.death(tick),
+            PLAYER_JOINED => fields.player_joined(tick),
+            PLAYER_LEFT => fields.player_left(tick),
+            GAME_OVER => fields.game_over(tick),
+            unknown => Err(EventContentError::UnknownType(unknown)),
+        }
     }
 
-    /// Writes the content, and returns how many bytes that took.
+    /// Writes the content to the front of `out` and returns how many bytes that are.
     ///
     /// # Panics
-    /// When `out` is shorter than [`CONTENT_BYTES_MAX`].
+    /// When it does not fit ([`CONTENT_BYTES_MAX`] always do).
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let mut fields = Writer::new(out);
-        let mut open = |kind: u8, tick: u32| {
-            fields.u8(kind);
-            fields.u32(tick);
+        let mut writer = Writer::new(out);
+        let mut begin = |kind: u8| {
+            writer.u8(kind);
+            writer.u32(self.tick());
         };
         match *self {
-            Self::Spawn { tick, id, kind, owner, x, y, vx, vy } => {
-                open(1, tick);
-                fields.u32(id.0);
-                fields.u8(kind.0);
-                fields.u8(owner.map_or(NOBODY, PlayerId::get));
-                [x, y, vx, vy].into_iter().for_each(|value| fields.f32(value));
+            Self::Spawn { id, kind, owner, x, y, vx, vy, .. } => {
+                begin(SPAWN);
+                writer.u32(id.0);
+                writer.u8(kind.0);
+                writer.u8(owner.map_or(OWNER_NOBODY, PlayerId::get));
+                [x, y, vx, vy].into_iter().for_each(|value| writer.f32(value));
             }
-            Self::Destroy { tick, id, reason, x, y } => {
-                open(2, tick);
-                fields.u32(id.0);
-                fields.u8(reason as u8);
-                [x, y].into_iter().for_each(|value| fields.f32(value));
+            Self::Destroy { id, reason, x, y, .. } => {
+                begin(DESTROY);
+                writer.u32(id.0);
+                writer.u8(reason as u8);
+                [x, y].into_iter().for_each(|value| writer.f32(value));
             }
-            Self::Death { tick, player, lives, x, y } => {
-                open(3, tick);
-                fields.u8(player.get());
-                fields.u8(lives);
-                [x, y].into_iter().for_each(|value| fields.f32(value));
+            Self::Death { player, lives, x, y, .. } => {
+                begin(DEATH);
+                writer.u8(player.get());
+                writer.u8(lives);
+                [x, y].into_iter().for_each(|value| writer.f32(value));
             }
-            Self::PlayerJoined { tick, player, name } => {
-                open(4, tick);
-                fields.u8(player.get());
-                fields.u16(name.as_bytes().len() as u16);
-                fields.bytes(name.as_bytes());
+            Self::PlayerJoined { player, name, .. } => {
+                begin(PLAYER_JOINED);
+                writer.u8(player.get());
+                writer.u16(name.as_bytes().len() as u16);
+                writer.bytes(name.as_bytes());
             }
-            Self::PlayerLeft { tick, player, reason } => {
-                open(5, tick);
-                fields.u8(player.get());
-                fields.u8(reason as u8);
+            Self::PlayerLeft { player, reason, .. } => {
+                begin(PLAYER_LEFT);
+                writer.u8(player.get());
+                writer.u8(reason as u8);
             }
-            Self::GameOver { tick, scores } => {
-                open(6, tick);
-                fields.u8(scores.iter().flatten().count() as u8);
-                for (player, score) in scores.into_iter().flatten() {
-                    fields.u8(player.get());
-                    fields.u32(score);
+            Self::GameOver { scores, .. } => {
+                begin(GAME_OVER);
+                let scores = || scores.iter().map_while(|&score| score);
+                writer.u8(scores().count() as u8);
+                for score in scores() {
+                    writer.u8(score.player.get());
+                    writer.u32(score.score);
                 }
             }
         }
-        fields.finish().expect("room for the longest content")
+        writer.finish().expect("room for the event")
     }
 }
 
-/// Owner of what is nobody's.
-const NOBODY: u8 = 255;
+const SPAWN: u8 = 1;
+const DESTROY: u8 = 2;
+const DEATH: u8 = 3;
+const PLAYER_JOINED: u8 = 4;
+const PLAYER_LEFT: u8 = 5;
+const GAME_OVER: u8 = 6;
 
-fn parse_spawn(tick: u32, fields: &mut Reader<'_>) -> Option<Event> {
-    let (id, kind, owner) = (EntityId(fields.u32()), Kind(fields.u8()), fields.u8());
-    let [x, y, vx, vy] = [finite(fields)?, finite(fields)?, finite(fields)?, finite(fields)?];
-    let owner = match owner {
-        NOBODY => None,
-        player => Some(PlayerId::new(player)?),
-    };
-    Some(Event::Spawn { tick, id, kind, owner, x, y, vx, vy })
-}
+const OWNER_NOBODY: u8 = 255;
 
-fn parse_destroy(tick: u32, fields: &mut Reader<'_>) -> Option<Event> {
-    let id = EntityId(fields.u32());
-    let reason = match fields.u8() {
-        2 => DestroyReason::OutOfBounds,
-        3 => DestroyReason::Expired,
-        4 => DestroyReason::Reset,
-        _ => DestroyReason::Killed,
-    };
-    Some(Event::Destroy { tick, id, reason, x: finite(fields)?, y: finite(fields)? })
-}
+/// The fields after type and tick. Each kind first checks that exactly its bytes are there: a wrong size is told before
+/// any wrong value.
+struct Fields<'a>(Reader<'a>);
 
-fn parse_death(tick: u32, fields: &mut Reader<'_>) -> Option<Event> {
-    let (player, lives) = (PlayerId::new(fields.u8())?, fields.u8());
-    Some(Event::Death { tick, player, lives, x: finite(fields)?, y: finite(fields)? })
-}
-
-fn parse_joined(tick: u32, fields: &mut Reader<'_>) -> Option<Event> {
-    let (player, name) = (PlayerId::new(fields.u8())?, Name::new(fields.string()).ok()?);
-    Some(Event::PlayerJoined { tick, player, name })
-}
-
-fn parse_left(tick: u32, fields: &mut Reader<'_>) -> Option<Event> {
-    let player = PlayerId::new(fields.u8())?;
-    let reason = match fields.u8() {
-        2 => LeaveReason::Timeout,
-        3 => LeaveReason::Kicked,
-        _ => LeaveReason::Left,
-    };
-    Some(Event::PlayerLeft { tick, player, reason })
-}
-
-fn parse_game_over(tick: u32, fields: &mut Reader<'_>) -> Option<Event> {
-    let mut scores = [None; PLAYERS_MAX];
-    let count = usize::from(fields.u8());
-    for place in scores.get_mut(..count)? {
-        *place = Some((PlayerId::new(fields.u8())?, fields.u32()));
+impl Fields<'_> {
+    fn spawn(mut self, tick: u32) -> Result<Event, EventContentError> {
+        self.exactly(22)?;
+        let id = self.id()?;
+        let kind = Kind(self.u8()?);
+        let owner = match self.u8()? {
+            OWNER_NOBODY => None,
+            player => Some(PlayerId::new(player).ok_or(EventContentError::Owner)?),
+        };
+        let (x, y, vx, vy) = (self.finite()?, self.finite()?, self.finite()?, self.finite()?);
+        Ok(Event::Spawn { tick, id, kind, owner, x, y, vx, vy })
     }
-    Some(Event::GameOver { tick, scores })
+
+    fn destroy(mut self, tick: u32) -> Result<Event, EventContentError> {
+        self.exactly(13)?;
+        let id = self.id()?;
+        let reason = match self.u8()? {
+            2 => DestroyReason::OutOfBounds,
+            3 => DestroyReason::Expired,
+            4 => DestroyReason::Reset,
+            _ => DestroyReason::Killed,
+        };
+        Ok(Event::Destroy { tick, id, reason, x: self.finite()?, y: self.finite()? })
+    }
+
+    fn death(mut self, tick: u32) -> Result<Event, EventContentError> {
+        self.exactly(10)?;
+        let (player, lives) = (self.player()?, self.u8()?);
+        Ok(Event::Death { tick, player, lives, x: self.finite()?, y: self.finite()? })
+    }
+
+    fn player_joined(mut self, tick: u32) -> Result<Event, EventContentError> {
+        let player = self.player()?;
+        let len = self.0.u16().ok_or(EventContentError::Size)?;
+        self.exactly(usize::from(len))?;
+        let name = Name::new(self.0.rest()).map_err(|_| EventContentError::Name)?;
+        Ok(Event::PlayerJoined { tick, player, name })
+    }
+
+    fn player_left(mut self, tick: u32) -> Result<Event, EventContentError> {
+        self.exactly(2)?;
+        let player = self.player()?;
+        let reason = match self.u8()? {
+            2 => LeaveReason::Timeout,
+            3 => LeaveReason::Kicked,
+            _ => LeaveReason::Left,
+        };
+        Ok(Event::PlayerLeft { tick, player, reason })
+    }
+
+    fn game_over(mut self, tick: u32) -> Result<Event, EventContentError> {
+        let count = usize::from(self.u8()?);
+        let mut scores = [None; PLAYERS_MAX];
+        let places = scores.get_mut(..count).ok_or(EventContentError::Scores)?;
+        self.exactly(5 * count)?;
+        for place in places {
+            let player = self.player()?;
+            let score = self.0.u32().ok_or(EventContentError::Size)?;
+            *place = Some(Score { player, score });
+        }
+        Ok(Event::GameOver { tick, scores })
+    }
+
+    /// Checks that `len` bytes are left.
+    fn exactly(&self, len: usize) -> Result<(), EventContentError> {
+        if self.0.rest().len() == len { Ok(()) } else { Err(EventContentError::Size) }
+    }
+
+    fn u8(&mut self) -> Result<u8, EventContentError> {
+        self.0.u8().ok_or(EventContentError::Size)
+    }
+
+    fn id(&mut self) -> Result<EntityId, EventContentError> {
+        let id = EntityId(self.0.u32().ok_or(EventContentError::Size)?);
+        if id.index() == 0 { Err(EventContentError::Id) } else { Ok(id) }
+    }
+
+    fn player(&mut self) -> Result<PlayerId, EventContentError> {
+        PlayerId::new(self.u8()?).ok_or(EventContentError::Player)
+    }
+
+    fn finite(&mut self) -> Result<f32, EventContentError> {
+        let value = self.0.f32().ok_or(EventContentError::Size)?;
+        if value.is_finite() { Ok(value) } else { Err(EventContentError::NotFinite) }
+    }
 }
 
-fn finite(fields: &mut Reader<'_>) -> Option<f32> {
-    Some(fields.f32()).filter(|value| value.is_finite())
-}
-
-/// Exact: positions have 20 bits, and 64 is a power of two.
 fn pixels(units: i32) -> f32 {
     units as f32 / UNITS_PER_PIXEL as f32
 }
 
 fn pixels_per_second(units_per_tick: i16) -> f32 {
-    f32::from(units_per_tick) * TICK_RATE_HZ as f32 / UNITS_PER_PIXEL as f32
+    f32::from(units_per_tick) * TICK_RATE_HZ / UNITS_PER_PIXEL as f32
 }
+
+#[cfg(test)]
+mod tests;
