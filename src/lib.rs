@@ -5,10 +5,10 @@
 //!
 //! | layer | modules | may import |
 //! |---|---|---|
-//! | ground | [`time`], [`rng`], [`heap`], [`storage`], [`model`] | each other, downwards |
+//! | ground | [`time`], [`rng`], [`heap`], [`storage`], [`model`], [`limits`], [`seam`] | each other, downwards |
 //! | bytes | [`wire`], [`lz4`] | ground |
 //! | state machines | [`session`], [`world`], [`snapshot`] | bytes and ground (`world` never sees `wire`) |
-//! | pump | [`seam`], [`limits`], [`server`] | everything above this line |
+//! | pump | [`server`] | everything above this line |
 //! | edges | [`io`], [`client`], [`config`], [`logger`] | `io` sees only the seam; `client` never sees the server |
 //!
 //! The core is sans-IO: [`seam::Core`] takes datagrams, stream bytes and the time, and writes its output into a

@@ -1,8 +1,6 @@
 //! Every count and size of the server, each the sum of who holds what. Pools are made from these once, at start.
 
 use crate::model::PLAYERS_MAX;
-use crate::session::reliable::IN_FLIGHT_MAX;
-use crate::world::EVENTS_PER_STEP_MAX;
 
 /// Simulation steps per second.
 pub const TICK_RATE_HZ: u32 = 60;
@@ -15,6 +13,13 @@ pub const ROOMS_MAX: usize = 4096;
 
 /// Most entities that a room can be given.
 pub const ENTITIES_MAX: usize = 65_535;
+
+/// Most events on their way to one client: the span between the oldest one not done and the newest (Aegis 5.3). One
+/// more, and the session is lost.
+pub const EVENTS_IN_FLIGHT_MAX: usize = 256;
+
+/// Most events that one step of a room's game may give. What would be more waits for the next step.
+pub const EVENTS_PER_STEP_MAX: usize = 64;
 
 /// Spawn events of what a newcomer finds that may be on their way to it at once. Together with a step's events they
 /// stay well below what may be in flight.
@@ -33,11 +38,14 @@ pub const OUTBOX_DATAGRAMS: usize = 64;
 pub const OUTBOX_STREAM_OPS: usize = 64;
 
 /// Event slots of a room:
-pub const EVENTS_PER_ROOM: usize = IN_FLIGHT_MAX // the room's own events: whoever is further behind is lost
+pub const EVENTS_PER_ROOM: usize = EVENTS_IN_FLIGHT_MAX // the room's own events: whoever is further behind is lost
     + PLAYERS_MAX * (SYNC_IN_FLIGHT_MAX + PLAYERS_MAX); // what newcomers are told of those already there
 
 const _: () = {
-    assert!(SYNC_IN_FLIGHT_MAX + EVENTS_PER_STEP_MAX < IN_FLIGHT_MAX, "a newcomer survives its welcome");
+    assert!(
+        SYNC_IN_FLIGHT_MAX + EVENTS_PER_STEP_MAX < EVENTS_IN_FLIGHT_MAX,
+        "a newcomer survives its welcome"
+    );
     assert!(EVENTS_PER_ROOM <= u16::MAX as usize, "event slots have 16-bit names");
 };
 

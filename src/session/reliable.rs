@@ -1,11 +1,9 @@
 //! Events that must arrive: in flight until a datagram that carried them is acknowledged, and handed over once each.
 //! Implements Aegis 5.3.
 
+use crate::limits::EVENTS_IN_FLIGHT_MAX as IN_FLIGHT_MAX;
 use crate::storage::{Ring, is_newer};
 use crate::time::{Duration, Instant};
-
-/// Most events in flight: the span between the oldest one not done and the newest. One more, and the session is lost.
-pub const IN_FLIGHT_MAX: usize = 256;
 
 /// An event is resent when a datagram sent this many later than its last carrier is acknowledged and it is not.
 const OVERTAKEN_BY: u16 = 3;
@@ -36,7 +34,7 @@ impl Carried {
     }
 }
 
-/// More than [`IN_FLIGHT_MAX`] events in flight.
+/// More than [`EVENTS_IN_FLIGHT_MAX`](IN_FLIGHT_MAX) events in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyInFlight;
 

@@ -1,10 +1,7 @@
 //! The game behind the server: whatever implements [`Game`] is played over every protocol.
 
+pub use crate::limits::EVENTS_PER_STEP_MAX;
 use crate::model::{EntityTable, GameEvent, PLAYERS_MAX, PlayerId, PlayerInput, PlayerState};
-
-/// Most events that one call of a [`Game`] may give. What would be more waits for the next step: clients are told of
-/// every event reliably, and at most 256 may be on their way to one of them.
-pub const EVENTS_PER_STEP_MAX: usize = 64;
 
 /// One room's game: deterministic, in integers, without allocation after it was made.
 ///
