@@ -150,7 +150,7 @@ impl<G: Game> Server<G> {
             |tick| view.acknowledged(tick),
             |event| store.release(event),
         );
-        if seat.session.has_events_due(now) {
+        if seat.session.is_resend_due(now) {
             self.want(handle, Wants::EVENTS);
         }
         heard

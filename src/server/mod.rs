@@ -199,7 +199,7 @@ impl<G: Game> Server<G> {
             return;
         }
         let mut wants = Wants::NOTHING;
-        if seat.session.has_events_due(now) {
+        if seat.session.is_resend_due(now) {
             wants = wants.and(Wants::EVENTS);
         }
         if seat.session.is_heartbeat_due(now) {

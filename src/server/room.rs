@@ -3,7 +3,7 @@
 use super::events::EventStore;
 use super::seat::{Seat, Wants};
 use crate::limits::{EVENTS_PER_ROOM, SYNC_IN_FLIGHT_MAX};
-use crate::model::{GameEvent, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
+use crate::model::{DestroyReason, GameEvent, Kind, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
 use crate::snapshot::History;
 use crate::storage::{Handle, Pool};
 use crate::time::Tick;
@@ -29,12 +29,51 @@ struct Member {
     name: Name,
     has_joined: bool,
     is_lost: bool,
+    /// The most urgent of the events not yet sent.
+    urgency: Urgency,
     /// The newcomer was told of every entity below this index. What happens to those above it goes untold: they are
     /// told of when the cursor gets there.
     cursor: u32,
 }
 
 const ALL_TOLD: u32 = u32::MAX;
+
+/// How long an event may wait for company: a datagram of its own costs more in headers than the event does. What it
+/// tells of is seen in snapshots, so it goes out with one of them; where snapshots are rarer, it does not wait for them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Urgency {
+    /// Nobody is waiting to see it.
+    Later,
+    /// What others did.
+    Soon,
+    /// What the player did, or what befell them.
+    Now,
+}
+
+impl Urgency {
+    /// Events of this urgency go out at ticks that are a multiple of this.
+    const fn interval_ticks(self) -> u32 {
+        match self {
+            Self::Now => 3,
+            Self::Soon => 6,
+            Self::Later => 15,
+        }
+    }
+
+    /// How urgent `player` should hear of `event`.
+    fn of(event: &GameEvent, player: PlayerId) -> Self {
+        match event {
+            GameEvent::Spawn { owner: Some(owner), .. } if *owner == player => Self::Now,
+            GameEvent::Spawn { kind: Kind::TILE, .. } => Self::Later,
+            GameEvent::Destroy { reason, .. } if *reason != DestroyReason::Killed => Self::Later,
+            GameEvent::Spawn { .. } | GameEvent::Destroy { .. } => Self::Soon,
+            GameEvent::Death { .. }
+            | GameEvent::PlayerJoined { .. }
+            | GameEvent::PlayerLeft { .. }
+            | GameEvent::GameOver { .. } => Self::Now,
+        }
+    }
+}
 
 impl<G: Game> Room<G> {
     pub(super) fn new(game: G, index: usize, entities_max: usize, snapshot_interval: u32) -> Self {
@@ -51,7 +90,14 @@ impl<G: Game> Room<G> {
     /// Takes the lowest free slot for a session that logged in.
     pub(super) fn reserve(&mut self, session: Handle, name: Name) -> Option<PlayerId> {
         let player = PlayerId::all().find(|player| self.members[player.index()].is_none())?;
-        let member = Member { session, name, has_joined: false, is_lost: false, cursor: ALL_TOLD };
+        let member = Member {
+            session,
+            name,
+            has_joined: false,
+            is_lost: false,
+            urgency: Urgency::Later,
+            cursor: ALL_TOLD,
+        };
         self.members[player.index()] = Some(member);
         Some(player)
     }
@@ -132,17 +178,24 @@ impl<G: Game> Room<G> {
         self.game.step(&inputs, events);
         self.publish_all(events, seats);
         self.tell_newcomers(seats);
-        let is_snapshot_due = self.tick.0.wrapping_add(self.phase).is_multiple_of(self.history.interval());
+        let beat = self.tick.0.wrapping_add(self.phase);
+        let is_snapshot_due = beat.is_multiple_of(self.history.interval());
         if is_snapshot_due {
             self.history.push(self.tick, self.game.players(), self.game.entities());
         }
-        for member in self.members.iter().flatten().filter(|member| member.has_joined) {
+        for member in self.members.iter_mut().flatten().filter(|member| member.has_joined) {
             let Some(seat) = seats.get(member.session) else { continue };
             let mut wants = Wants::NOTHING;
             if is_snapshot_due {
                 wants = wants.and(Wants::SNAPSHOT);
             }
-            if seat.session.has_events_due(crate::time::Instant::ZERO) {
+            // With more frequent snapshots the least wait is shorter too.
+            let interval = match member.urgency {
+                Urgency::Now => Urgency::Now.interval_ticks().min(self.history.interval()),
+                urgency => urgency.interval_ticks(),
+            };
+            if beat.is_multiple_of(interval) && seat.session.has_unsent_events() {
+                member.urgency = Urgency::Later;
                 wants = wants.and(Wants::EVENTS);
             }
             if wants != Wants::NOTHING {
@@ -173,8 +226,10 @@ impl<G: Game> Room<G> {
                 None => self.lose_slowest(seats),
             }
         };
-        for member in self.members.iter_mut().flatten().filter(|member| member.is_told_of(&event)) {
-            push(member, slot, &mut self.store, seats);
+        for (player, member) in PlayerId::all().zip(&mut self.members) {
+            if let Some(member) = member.as_mut().filter(|member| member.is_told_of(&event)) {
+                push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
+            }
         }
         self.store.release(slot);
     }
@@ -183,7 +238,7 @@ impl<G: Game> Room<G> {
     fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Pool<Seat>) -> bool {
         let Some(member) = &mut self.members[player.index()] else { return false };
         let Some(slot) = self.store.put(self.tick, event) else { return false };
-        push(member, slot, &mut self.store, seats);
+        push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
         self.store.release(slot);
         true
     }
@@ -241,9 +296,10 @@ impl Member {
     }
 }
 
-fn push(member: &mut Member, slot: u16, store: &mut EventStore, seats: &mut Pool<Seat>) {
+fn push(member: &mut Member, slot: u16, urgency: Urgency, store: &mut EventStore, seats: &mut Pool<Seat>) {
     let Some(seat) = seats.get_mut(member.session) else { return };
     if seat.session.push_event(slot).is_ok() {
+        member.urgency = member.urgency.max(urgency);
         store.retain(slot);
     } else {
         member.is_lost = true;

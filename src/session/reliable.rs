@@ -44,9 +44,11 @@ pub struct EventSender<R> {
     ring: Ring<InFlight<R>>,
     /// Id of the ring's oldest.
     first: u16,
-    /// No event is due before this.
-    due: Instant,
+    /// No event is to be resent before this.
+    resend_due: Instant,
     pending: u16,
+    /// Of the pending ones, those never sent.
+    unsent: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +64,13 @@ impl<R: Copy> EventSender<R> {
     /// Nothing in flight; the first event gets id 0.
     pub fn new(filler: R) -> Self {
         let filler = InFlight { reference: filler, due: Instant::ZERO, carrier: 0, sends: 0, done: true };
-        Self { ring: Ring::new(IN_FLIGHT_MAX, filler), first: 0, due: Instant::MAX, pending: 0 }
+        Self {
+            ring: Ring::new(IN_FLIGHT_MAX, filler),
+            first: 0,
+            resend_due: Instant::MAX,
+            pending: 0,
+            unsent: 0,
+        }
     }
 
     /// Forgets everything: as new. `release` is given each reference still held.
@@ -70,16 +78,17 @@ impl<R: Copy> EventSender<R> {
         self.ring.iter().filter(|event| !event.done).for_each(|event| release(event.reference));
         self.ring.clear();
         self.first = 0;
-        self.due = Instant::MAX;
+        self.resend_due = Instant::MAX;
         self.pending = 0;
+        self.unsent = 0;
     }
 
-    /// Puts an event on its way. It is due at once.
+    /// Puts an event on its way: it goes with the next [`EventSender::write_due`].
     pub fn push(&mut self, reference: R) -> Result<(), TooManyInFlight> {
         let event = InFlight { reference, due: Instant::ZERO, carrier: 0, sends: 0, done: false };
         self.ring.push(event).map_err(|_| TooManyInFlight)?;
-        self.due = Instant::ZERO;
         self.pending += 1;
+        self.unsent += 1;
         Ok(())
     }
 
@@ -93,9 +102,14 @@ impl<R: Copy> EventSender<R> {
         IN_FLIGHT_MAX - self.ring.len()
     }
 
-    /// When an event is next due to be (re)sent, if any is pending. Never late; early at most once per event.
-    pub fn next_due(&self) -> Option<Instant> {
-        (self.pending > 0).then_some(self.due)
+    /// Whether events wait to be sent for the first time.
+    pub fn has_unsent(&self) -> bool {
+        self.unsent > 0
+    }
+
+    /// When an event is next to be resent, if any was sent and is pending. Never late; early at most once per event.
+    pub fn next_resend(&self) -> Option<Instant> {
+        (self.pending > self.unsent).then_some(self.resend_due)
     }
 
     /// Offers each event due at `now` to `write`, oldest first, until `write` has no room for one (returns false).
@@ -109,7 +123,7 @@ impl<R: Copy> EventSender<R> {
         mut write: impl FnMut(u16, R) -> bool,
     ) -> Carried {
         let mut carried = Carried { first: self.first, ..Carried::NONE };
-        let mut due = Instant::MAX;
+        let mut resend_due = Instant::MAX;
         let mut is_full = false;
         for index in 0..self.ring.len() {
             let id = self.first.wrapping_add(index as u16);
@@ -120,15 +134,18 @@ impl<R: Copy> EventSender<R> {
             if !is_full && event.due <= now {
                 is_full = !write(id, event.reference);
                 if !is_full {
+                    self.unsent -= u16::from(event.sends == 0);
                     event.due = now + resend.times(1 << event.sends.min(BACKOFF_MAX));
                     event.sends = event.sends.saturating_add(1);
                     event.carrier = sequence;
                     carried.add(id);
                 }
             }
-            due = due.min(event.due);
+            if event.sends > 0 {
+                resend_due = resend_due.min(event.due);
+            }
         }
-        self.due = due;
+        self.resend_due = resend_due;
         carried
     }
 
@@ -164,7 +181,7 @@ impl<R: Copy> EventSender<R> {
             let overtaken = is_newer(newest_acked, event.carrier.wrapping_add(OVERTAKEN_BY - 1));
             if !event.done && event.sends > 0 && overtaken {
                 event.due = Instant::ZERO;
-                self.due = Instant::ZERO;
+                self.resend_due = Instant::ZERO;
             }
         }
     }
@@ -249,12 +266,13 @@ mod tests {
     fn resends_after_the_resend_time_doubled_each_time_up_to_a_cap() {
         let mut sender = EventSender::new(0);
         sender.push(7).unwrap();
+        assert_eq!((sender.has_unsent(), sender.next_resend()), (true, None));
         let mut now = at(1000);
         for doublings in [0, 1, 2, 3, 3, 3] {
             assert_eq!(send(&mut sender, now, 0).0, [0]);
             assert_eq!(send(&mut sender, now, 1).0, [], "not due again at once");
             let due = now + RESEND.times(1 << doublings);
-            assert_eq!(sender.next_due(), Some(due));
+            assert_eq!(sender.next_resend(), Some(due));
             now = due;
         }
     }
@@ -288,7 +306,7 @@ mod tests {
         // The first carrier's acknowledgement is late, but it counts.
         sender.settle(&first, |reference| released.push(reference));
         assert_eq!((released.clone(), sender.pending(), sender.room()), (vec![3, 0, 1, 2], 0, 256));
-        assert_eq!(sender.next_due(), None);
+        assert_eq!(sender.next_resend(), None);
         sender.settle(&first, |_| panic!("settled twice"));
     }
 

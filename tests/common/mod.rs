@@ -53,13 +53,34 @@ pub fn address(player: usize) -> SocketAddr {
     SocketAddr::from(([10, 1, (player / 250) as u8, (player % 250) as u8 + 1], 5000))
 }
 
-/// Players who fly about and shoot, by chance but the same in every run.
+/// Players who fly about and shoot, by chance but the same in every run: each changes course a few times in a second
+/// and pulls the trigger once or twice, as people do.
 pub fn bots() -> impl FnMut(usize, &mut Client, Instant) {
     let mut rng = Rng::new(99);
-    move |_, client, now| {
-        if now.as_nanos() / 1_000_000 % 50 == 0 {
-            let bits = rng.below(32) as u8;
-            client.set_controls(Controls::from_bits(bits).expect("five bits"));
+    let mut hands: Vec<Hand> = Vec::new();
+    move |index, client, now| {
+        while hands.len() <= index {
+            hands.push(Hand::default());
         }
+        let hand = &mut hands[index];
+        let now_ms = now.as_nanos() / 1_000_000;
+        if now_ms >= hand.turn_at_ms {
+            hand.turn_at_ms = now_ms + 150 + u64::from(rng.below(500));
+            hand.course = rng.below(16) as u8;
+        }
+        if now_ms >= hand.trigger_at_ms {
+            hand.is_pressed = !hand.is_pressed;
+            hand.trigger_at_ms = now_ms + if hand.is_pressed { 100 } else { 300 + u64::from(rng.below(500)) };
+        }
+        let trigger = if hand.is_pressed { Controls::SHOOT } else { 0 };
+        client.set_controls(Controls::from_bits(hand.course | trigger).expect("five bits"));
     }
+}
+
+#[derive(Default)]
+struct Hand {
+    course: u8,
+    is_pressed: bool,
+    turn_at_ms: u64,
+    trigger_at_ms: u64,
 }

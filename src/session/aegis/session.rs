@@ -265,9 +265,14 @@ impl Session {
         self.events.pending()
     }
 
-    /// Whether events are due to be sent at `now`.
-    pub fn has_events_due(&self, now: Instant) -> bool {
-        self.events.next_due().is_some_and(|due| due <= now)
+    /// Whether events wait to be sent for the first time.
+    pub fn has_unsent_events(&self) -> bool {
+        self.events.has_unsent()
+    }
+
+    /// Whether events are to be resent at `now`.
+    pub fn is_resend_due(&self, now: Instant) -> bool {
+        self.events.next_resend().is_some_and(|due| due <= now)
     }
 
     /// Writes the events due at `now`, as [`EventSender::write_due`], for the next datagram.
@@ -302,12 +307,12 @@ impl Session {
         self.endpoint.is_some() && now >= self.spoke_at + HEARTBEAT_INTERVAL
     }
 
-    /// When something is next due: the end, a heartbeat, or an event.
+    /// When something is next due: the end, a heartbeat, or an event to be resent. New events go when their room says.
     pub fn next_deadline(&self) -> Instant {
         let mut deadline = self.timeout_at();
         if self.endpoint.is_some() {
             deadline = deadline.min(self.spoke_at + HEARTBEAT_INTERVAL);
-            if let Some(due) = self.events.next_due() {
+            if let Some(due) = self.events.next_resend() {
                 deadline = deadline.min(due);
             }
         }
