@@ -278,7 +278,8 @@ impl<G: Game> Sim<G> {
             let Some(Tick(tick)) = self.server.room_tick(room) else { continue };
             let entities = game.entities().iter().map(|(index, entity)| (index, *entity)).collect();
             let truth = Truth { players: *game.players(), entities, hash: game.state_hash() };
-            self.truth.insert((room, tick), truth);
+            // As it was right after the tick: who joins before the next one is not in its snapshot.
+            self.truth.entry((room, tick)).or_insert(truth);
             self.truth.remove(&(room, tick.wrapping_sub(TRUTH_TICKS as u32)));
         }
     }

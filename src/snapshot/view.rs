@@ -85,7 +85,7 @@ impl View {
     }
 
     /// Records that the snapshot of `tick` was sent and holds everything.
-    pub(super) fn sent_exact(&mut self, tick: Tick) {
+    pub fn sent_exact(&mut self, tick: Tick) {
         let slot = self.slot(tick);
         self.sent[slot] = SentFrame { tick: Some(tick), is_exact: true };
     }
