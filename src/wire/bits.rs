@@ -25,11 +25,11 @@ pub enum BitError {
 #[derive(Clone, Copy, Debug)]
 pub struct BitReader<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// The next bit; after a failure past the end of `bytes`, which are none then, so that not even a read of no bits
+    /// succeeds and one comparison is all that a read needs.
     at: usize,
     /// The last 8 bytes as a word (all of them, zero-extended, when there are fewer), for reads that begin there.
     tail: u64,
-    failed: bool,
 }
 
 /// Writes a bit stream into a slice.
@@ -55,7 +55,7 @@ impl<'a> BitReader<'a> {
             Some(last) => u64::from_le_bytes(*last),
             None => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
         };
-        Self { bytes, at: 0, tail, failed: false }
+        Self { bytes, at: 0, tail }
     }
 
     /// The next `width` bits.
@@ -110,23 +110,24 @@ impl<'a> BitReader<'a> {
     /// Takes `width` bits, which a caller has [peeked](Self::peek) at.
     #[inline]
     pub fn skip(&mut self, width: u32) -> Result<(), BitError> {
-        if self.failed || width as usize > self.remaining() {
+        let at = self.at + width as usize;
+        if at > self.bytes.len() * 8 {
             return self.fail(BitError::Truncated);
         }
-        self.at += width as usize;
+        self.at = at;
         Ok(())
     }
 
     /// Bits left, padding included.
     #[inline]
     pub fn remaining(&self) -> usize {
-        self.bytes.len() * 8 - self.at
+        (self.bytes.len() * 8).saturating_sub(self.at)
     }
 
     /// Checks that only zero padding within the last byte is left.
     #[inline]
     pub fn finish(self) -> Result<(), BitError> {
-        if self.failed {
+        if self.at > self.bytes.len() * 8 {
             Err(BitError::Truncated)
         } else if self.remaining() >= 8 || self.peek() & mask(self.remaining() as u32) != 0 {
             Err(BitError::Trailing)
@@ -154,8 +155,7 @@ impl<'a> BitReader<'a> {
 
     #[cold]
     fn fail<T>(&mut self, error: BitError) -> Result<T, BitError> {
-        self.failed = true;
-        self.at = self.bytes.len() * 8;
+        *self = Self { bytes: &[], at: 1, tail: 0 };
         Err(error)
     }
 }
