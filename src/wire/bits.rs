@@ -4,6 +4,8 @@
 //! Both ends work on one unaligned 64-bit word at a time, so up to [`WIDTH_MAX`] bits move in one step. Both fail for good:
 //! after the first access past the end every later one fails as well.
 
+use std::mem;
+
 /// Most bits that one read or write moves: a 64-bit word less the 7 bits that may lie before the value.
 pub const WIDTH_MAX: u32 = 57;
 
@@ -175,9 +177,8 @@ impl<'a> BitWriter<'a> {
     pub fn put(&mut self, value: u64, width: u32) {
         assert!(width <= WIDTH_MAX, "a write of more than 57 bits");
         debug_assert!(value & !mask(width) == 0, "{value:#x} has more than {width} bits");
-        if self.failed || width as usize > self.room() {
-            self.failed = true;
-            return;
+        if width as usize > self.room() {
+            return self.fail();
         }
         let word = self.word | value << self.pending;
         let bits = self.pending + width;
@@ -214,9 +215,8 @@ impl<'a> BitWriter<'a> {
     #[inline]
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         assert!(self.pending == 0, "bytes are appended at a byte boundary only");
-        if self.failed || bytes.len() > self.out.len() - self.at {
-            self.failed = true;
-            return;
+        if bytes.len() > self.out.len() - self.at {
+            return self.fail();
         }
         self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
@@ -231,7 +231,7 @@ impl<'a> BitWriter<'a> {
     /// Bits that still fit.
     #[inline]
     pub const fn room(&self) -> usize {
-        self.out.len() * 8 - self.bit_len()
+        (self.out.len() * 8).saturating_sub(self.bit_len())
     }
 
     /// Whether a write did not fit.
@@ -250,6 +250,13 @@ impl<'a> BitWriter<'a> {
             self.out[self.at] = self.word as u8;
         }
         Some(self.at + usize::from(self.pending > 0))
+    }
+
+    /// Takes the room away that is left, so that nothing fits any more.
+    #[cold]
+    fn fail(&mut self) {
+        self.failed = true;
+        self.out = &mut mem::take(&mut self.out)[..self.at];
     }
 }
 
