@@ -13,7 +13,7 @@ use crate::lz4::{self, Compressor};
 use crate::model::{Controls, Entity, EntityId, Name, PLAYERS_MAX, PlayerId};
 use crate::session::acks::Receipt;
 use crate::session::aegis::{
-    CONNECT_INTERVAL, Carried, DISCONNECT_COPIES, HEARTBEAT_INTERVAL, IDLE_TIMEOUT, Link, compose,
+    CONNECT_INTERVAL, Carried, DISCONNECT_COPIES, HEARTBEAT_INTERVAL, IDLE_TIMEOUT, Link, Payload, compose,
 };
 use crate::session::reliable::EventReceiver;
 use crate::storage::Ring;
@@ -465,7 +465,7 @@ impl Client {
         let header = self.link.next_header(kind);
         let len = compose(&header, &mut self.compressor, buffer, |out| {
             out[..payload.len()].copy_from_slice(payload);
-            Some(payload.len())
+            Some(Payload { len: payload.len(), shrinks: false })
         })?;
         self.link.sent(now, Carried::NOTHING);
         self.spoke_at = now;
