@@ -56,7 +56,7 @@ impl Urgency {
         match self {
             Self::Now => 3,
             Self::Soon => 6,
-            Self::Later => 15,
+            Self::Later => 30,
         }
     }
 
@@ -64,7 +64,6 @@ impl Urgency {
     fn of(event: &GameEvent, player: PlayerId) -> Self {
         match event {
             GameEvent::Spawn { owner: Some(owner), .. } if *owner == player => Self::Now,
-            GameEvent::Spawn { kind: Kind::TILE, .. } => Self::Later,
             GameEvent::Destroy { reason, .. } if *reason != DestroyReason::Killed => Self::Later,
             GameEvent::Spawn { .. } | GameEvent::Destroy { .. } => Self::Soon,
             GameEvent::Death { .. }
