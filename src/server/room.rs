@@ -3,7 +3,7 @@
 use super::events::EventStore;
 use super::seat::{Seat, Wants};
 use crate::limits::{EVENTS_PER_ROOM, SYNC_IN_FLIGHT_MAX};
-use crate::model::{DestroyReason, GameEvent, Kind, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
+use crate::model::{DestroyReason, GameEvent, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
 use crate::snapshot::History;
 use crate::storage::{Handle, Pool};
 use crate::time::Tick;
