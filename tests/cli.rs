@@ -64,11 +64,11 @@ fn check_shows_where_values_come_from() {
     let file = file.to_str().expect("UTF-8");
     fs::write(file, "# Small.\nrooms = 2\nentities = 64\n").expect("a file");
     for args in [&["--check", "--seed", "7"][..], &["serve", "--check", "--seed", "7"]] {
-        let shown = succeeds(args, &[("TICKWIRE_CONFIG", file), ("TICKWIRE_ENTITIES", "32")]);
+        let shown = succeeds(args, &[("TICKWIRE_CONFIG", file), ("TICKWIRE_ENTITIES", "96")]);
         let line =
             |start: &str| shown.lines().find(|line| line.starts_with(start)).expect("a line").to_owned();
         assert!(line("rooms = 2 ").ends_with(&format!(" # {file}:2")), "{shown}");
-        assert!(line("entities = 32 ").ends_with(" # TICKWIRE_ENTITIES"), "{shown}");
+        assert!(line("entities = 96 ").ends_with(" # TICKWIRE_ENTITIES"), "{shown}");
         assert!(line("seed = 7 ").ends_with(" # --seed"), "{shown}");
         assert!(line("wake = \"tick\" ").ends_with(" # default"), "{shown}");
         // It is a file that gives the same again.
