@@ -320,6 +320,19 @@ fn unknown_entity_kinds_are_skipped_and_deltas_still_decode() {
     assert_eq!((shown(&client), client.table().map(|t| t.iter().count())), (vec![(EntityId(6), 3)], Some(4)));
 }
 
+/// A Spawn of a kind that this version does not have is ignored, but not the rest of its datagram.
+#[test]
+fn spawns_of_unknown_kinds_are_ignored_alone() {
+    for kind in [0, 5, 6, 7, 8, 255] {
+        let (mut client, next) = playing();
+        let list = event_list(&[(0, &spawn(1, kind)), (1, &joined(2, b"after"))]);
+        assert_eq!(hear(&mut client, EVENT, next, &list), Ok(()));
+        assert_eq!((client.stats().events, client.stats().events_ignored), (1, 1), "kind {kind}");
+        assert_eq!(hear(&mut client, SNAPSHOT, next + 1, &full(60)), Ok(()));
+        assert_eq!(client.visible().count(), 0, "kind {kind}");
+    }
+}
+
 /// An entity destroyed by an event stays gone, in snapshots after it and before it.
 #[test]
 fn records_of_destroyed_ids_are_not_shown() {
