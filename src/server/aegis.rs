@@ -79,11 +79,13 @@ impl<G: Game> Server<G> {
             Ok(payload) => payload,
             Err(reason) => {
                 if seat.session.is_broken_by_malformed(now) {
-                    warn!(
-                        "ended the session of player {} from {from}: {} malformed datagrams",
-                        seat.session.login().player.get(),
-                        seat.session.malformed_count()
-                    );
+                    if self.sources.may_warn(now) {
+                        warn!(
+                            "ended the session of player {} from {from}: {} malformed datagrams",
+                            seat.session.login().player.get(),
+                            seat.session.malformed_count()
+                        );
+                    }
                     self.end_session(now, handle, Ended::ProtocolError);
                 }
                 return Err(reason);
