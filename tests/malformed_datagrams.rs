@@ -401,11 +401,11 @@ fn duplicates_have_their_payload_ignored() {
         assert_eq!(State::of(&sim), state, "a duplicate did something");
     }
     assert_ack_unchanged(&mut sim, &mut raw);
-    let ship_after = sim.server.game(0).map(|game| tickwire::world::Game::state_hash(game));
+    let ship_after = sim.server.game(0).map(tickwire::world::Game::state_hash);
     // The same match without the duplicates goes the same way.
     let (mut twin, mut other) = playing();
     assert_ack_unchanged(&mut twin, &mut other);
-    assert_eq!(ship_after, twin.server.game(0).map(|game| tickwire::world::Game::state_hash(game)));
+    assert_eq!(ship_after, twin.server.game(0).map(tickwire::world::Game::state_hash));
 }
 
 #[test]

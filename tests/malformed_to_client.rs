@@ -510,3 +510,31 @@ fn what_is_dropped_does_not_keep_the_client_waiting() {
     while client.transmit(NOW + raw::ms(5000), &mut buffer).is_some() {}
     assert_eq!(client.phase(), Phase::Over(Over::TimedOut));
 }
+
+/// The tick wraps to 0: newer snapshots stay newer, and events keep their order.
+#[test]
+fn case_65_the_tick_wraps() {
+    let (mut client, next) = playing();
+    let shown = |client: &Client| client.table().map(|table| table.tick());
+    let at = |mut content: Vec<u8>, tick: u32| {
+        content[1..5].copy_from_slice(&tick.to_le_bytes());
+        content
+    };
+    let spawned = at(spawn(1, 2), u32::MAX);
+    assert_eq!(hear(&mut client, EVENT, next, &event_list(&[(0, &spawned)])), Ok(()));
+    assert_eq!(hear(&mut client, SNAPSHOT, next + 1, &full(u32::MAX - 3)), Ok(()));
+    let delta = Bits::snapshot(u32::MAX, Some(3)).varint(1).health(1, 7);
+    assert_eq!(hear(&mut client, SNAPSHOT, next + 2, &delta.bytes()), Ok(()));
+    assert_eq!(shown(&client), Some(u32::MAX));
+    // An age above the tick cannot be named; a full one goes on.
+    assert!(hear(&mut client, SNAPSHOT, next + 3, &Bits::snapshot(2, Some(3)).varint(0).bytes()).is_err());
+    assert_eq!(hear(&mut client, SNAPSHOT, next + 4, &full(2)), Ok(()));
+    assert_eq!((shown(&client), client.visible().count()), (Some(2), 1));
+    assert_eq!(hear(&mut client, SNAPSHOT, next + 5, &Bits::snapshot(5, Some(3)).varint(0).bytes()), Ok(()));
+    assert_eq!(hear(&mut client, SNAPSHOT, next + 3, &full(u32::MAX - 1)), Ok(()));
+    assert_eq!(shown(&client), Some(5), "an overtaken one is not the newest");
+    let mut destroyed = vec![2, 3, 0, 0, 0, 1, 0, 0, 0, 1];
+    destroyed.extend([0; 8]);
+    assert_eq!(hear(&mut client, EVENT, next + 6, &event_list(&[(1, &destroyed)])), Ok(()));
+    assert_eq!(client.visible().count(), 0);
+}

@@ -10,14 +10,12 @@ use std::net::SocketAddr;
 use common::{ENTITIES, address, rtype_sim, server_with};
 use raw::{
     ACCEPT, CONNECT, DISCONNECT, EVENT, HEARTBEAT, Heard, INPUT, Raw, SNAPSHOT, World, assert_dropped,
-    assert_only_told, assert_valid, datagram, left, login_request, message, ms, said, took,
+    assert_only_told, assert_valid, datagram, last_words, left, login_request, message, ms, said, took,
 };
-use tickwire::limits::Limits;
 use tickwire::seam::{Core, Door, Input};
 use tickwire::server::Pools;
 use tickwire::session::drops::DropReason;
 use tickwire::sim::{Faults, Sim};
-use tickwire::world::Game;
 use tickwire::world::rtype::Level;
 
 const LEFT: u8 = 1;
@@ -43,14 +41,6 @@ fn port(raw: &Raw, port: u16) -> SocketAddr {
 
 fn kinds(heard: &[Heard]) -> Vec<u8> {
     heard.iter().map(|datagram| datagram.kind).collect()
-}
-
-/// What the session's stream was told since its LoginAccepted; it must be closed.
-#[track_caller]
-fn last_words(sim: &World, raw: &Raw) -> Vec<u8> {
-    let (bytes, is_closed) = said(sim, raw.stream);
-    assert!(is_closed, "the stream is closed");
-    bytes[12..].to_vec()
 }
 
 #[test]
@@ -436,7 +426,7 @@ fn a_newcomer_is_told_of_everyone_and_everything_once() {
 
 /// Runs a millisecond for a client that sends something now and then, and ignores sequences.
 fn watch(sim: &mut World, raw: &mut Raw) -> Vec<Heard> {
-    if sim.now().as_nanos() / 1_000_000 % 16 == 0 {
+    if (sim.now().as_nanos() / 1_000_000).is_multiple_of(16) {
         raw.send(sim, INPUT, &[0]);
     }
     sim.run(ms(1), |_, _, _| ());
@@ -576,107 +566,4 @@ fn case_39_a_timeout_and_a_disconnect_at_once_are_one_removal() {
         assert_eq!(left(&heard).len(), 1, "order {order}");
         assert_eq!((sim.server.stats().sessions_ended, sim.server.pools().sessions), (1, 1));
     }
-}
-
-/// Dozens of connections of one address in half a second: those beyond its share are closed at once, others are not
-/// concerned.
-#[test]
-fn case_45_an_address_has_its_share_of_connections() {
-    let mut sim = rtype_sim(2, Faults::default(), 5);
-    let streams: Vec<_> = (0..50)
-        .map(|_| {
-            sim.run(ms(10), |_, _, _| ());
-            sim.open_stream(address(0))
-        })
-        .collect();
-    sim.run(ms(1), |_, _, _| ());
-    assert_eq!(sim.server.stats().streams_refused, 50 - 32);
-    assert_eq!(sim.server.pools().streams, 32);
-    Raw::play(&mut sim, address(1));
-    // And when they have been idle for long enough, all is as before.
-    sim.run(ms(5100), |_, _, _| ());
-    assert_eq!(sim.server.pools().addresses, 0, "{streams:?}");
-    Raw::play(&mut sim, address(0));
-}
-
-/// Sessions that never bind do not keep the slots that they took, and one address does not get them all.
-#[test]
-fn case_46_fake_joins_do_not_fill_the_server() {
-    let mut sim = rtype_sim(5, Faults::default(), 5);
-    let fakes: Vec<Raw> = (0..16).map(|_| Raw::login(&mut sim, address(0))).collect();
-    let stream = sim.open_stream(address(0));
-    sim.stream_bytes(stream, &login_request(1, b"fake"));
-    assert_eq!(said(&sim, stream), (vec![2, 0, 3, 5], true), "RateLimited");
-    let mut honest = Raw::play(&mut sim, address(1));
-    honest.fly(&mut sim, 10_001);
-    assert_eq!(sim.server.pools().sessions, 1);
-    for fake in &fakes {
-        assert_eq!(last_words(&sim, fake), [2, 0, 4, 3]);
-    }
-    assert_eq!(Limits::new(5, ENTITIES).sessions, 20);
-}
-
-/// One player sends without end: what is too much is dropped unread, and the others get all that is theirs.
-#[test]
-fn case_59_a_spammer_costs_the_others_nothing() {
-    let (mut sim, mut spammer, mut watcher) = playing();
-    watcher.take(&mut sim);
-    spammer.take(&mut sim);
-    let drops = *sim.server.drops();
-    let mut heard = Vec::new();
-    for _ in 0..2000 {
-        for _ in 0..5 {
-            spammer.send(&mut sim, INPUT, &[1]);
-        }
-        if sim.now().as_nanos() / 1_000_000 % 16 == 0 {
-            watcher.send(&mut sim, INPUT, &[0]);
-        }
-        sim.run(ms(1), |_, _, _| ());
-        heard.extend(watcher.take(&mut sim));
-        spammer.take(&mut sim);
-    }
-    assert!(kinds(&heard).iter().filter(|&&kind| kind == SNAPSHOT).count() >= 39);
-    assert_eq!(heard.last().map(|last| last.ack), Some(watcher.sequence - 1));
-    let dropped = sim.server.drops().get(DropReason::Flood) - drops.get(DropReason::Flood);
-    assert!((9_000..10_000).contains(&dropped), "{dropped} of 10,000");
-    assert_eq!(sim.server.pools().sessions, 2);
-}
-
-/// What a rate limit drops is not acknowledged.
-#[test]
-fn case_07_what_a_limit_drops_is_never_acknowledged() {
-    let (mut sim, mut raw, _) = playing();
-    raw.run(&mut sim, 1000);
-    let mut read = 0;
-    for _ in 0..400 {
-        let drops = sim.server.drops().total();
-        raw.send(&mut sim, HEARTBEAT, &[]);
-        if sim.server.drops().total() == drops {
-            read = raw.sequence - 1;
-        }
-    }
-    assert_eq!(read, 240);
-    let heard = raw.run(&mut sim, 100);
-    assert_eq!(heard.last().map(|last| last.ack), Some(read));
-}
-
-/// Everybody vanishes without a word, in every slot of every room: all of it comes back.
-#[test]
-fn case_48_peers_that_vanish_free_every_slot() {
-    let mut sim = rtype_sim(3, Faults::default(), 5);
-    let empty = sim.server.pools();
-    for _ in 0..3 {
-        for player in 0..12 {
-            Raw::play(&mut sim, address(player));
-        }
-        assert_eq!(sim.server.pools().rooms_open, 0);
-        sim.run(ms(5100), |_, _, _| ());
-        sim.strays.clear();
-        assert_eq!(sim.server.pools(), empty);
-        let hashes: Vec<u64> = (0..3).map(|room| sim.server.game(room).unwrap().state_hash()).collect();
-        sim.run(ms(1000), |_, _, _| ());
-        let later: Vec<u64> = (0..3).map(|room| sim.server.game(room).unwrap().state_hash()).collect();
-        assert_eq!(hashes, later, "empty rooms rest");
-    }
-    assert_eq!(sim.server.stats().sessions_timed_out, 36);
 }

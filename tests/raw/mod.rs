@@ -217,6 +217,14 @@ pub fn said(sim: &World, stream: StreamId) -> (Vec<u8>, bool) {
     sim.stray_streams.get(&stream.index).cloned().unwrap_or_default()
 }
 
+/// What the session's stream was told since its LoginAccepted; it must be closed.
+#[track_caller]
+pub fn last_words(sim: &World, raw: &Raw) -> Vec<u8> {
+    let (bytes, is_closed) = said(sim, raw.stream);
+    assert!(is_closed, "the stream is closed");
+    bytes[12..].to_vec()
+}
+
 /// The PlayerLeft events in what was heard: player and reason.
 pub fn left(heard: &[Heard]) -> Vec<(u8, u8)> {
     let mut ids = Vec::new();
