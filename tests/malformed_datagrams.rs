@@ -451,7 +451,15 @@ fn an_ack_beyond_the_last_sent_is_ignored() {
     raw.run(&mut sim, 20);
     let events = sim.server.pools().events;
     assert!(events > 0, "the newcomer is told of things");
-    for ack in [raw.ack + 200, 30_000, raw.ack.wrapping_add(32_768), raw.ack.wrapping_add(40_000)] {
+    for ack in [
+        raw.ack + 1,
+        raw.ack + 5,
+        raw.ack + 31,
+        raw.ack + 200,
+        30_000,
+        raw.ack.wrapping_add(32_768),
+        raw.ack.wrapping_add(40_000),
+    ] {
         let bytes = datagram(HEARTBEAT, raw.sequence, ack, u32::MAX, raw.token, &[]);
         assert_valid(&mut sim, raw.address, &bytes);
         raw.sequence += 1;
