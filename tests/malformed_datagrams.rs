@@ -448,7 +448,7 @@ fn datagrams_too_old_have_their_payload_and_acks_ignored() {
 fn an_ack_beyond_the_last_sent_is_ignored() {
     let mut sim = rtype_sim(1, Faults::default(), 7);
     let mut raw = Raw::play(&mut sim, address(0));
-    raw.run(&mut sim, 20);
+    raw.run(&mut sim, 60);
     let events = sim.server.pools().events;
     assert!(events > 0, "the newcomer is told of things");
     for ack in [

@@ -6,7 +6,7 @@ mod raw;
 use common::{address, rtype_sim};
 use raw::{Raw, World, login_request, message, ms, said};
 use tickwire::client::aegis::{Client, Over, Phase};
-use tickwire::seam::StreamId;
+use tickwire::seam::{Core, Input, StreamId};
 use tickwire::server::Pools;
 use tickwire::sim::Faults;
 use tickwire::time::Instant;
@@ -338,8 +338,12 @@ fn bytes_of_a_closed_stream_reach_nobody() {
     let second = sim.open_stream(address(1));
     assert_eq!(second.index, stream.index);
     sim.stream_bytes(stream, &login_request(1, b"late"));
+    let now = sim.now();
+    sim.server.handle(now, Input::StreamClosed { stream });
     assert_eq!(said(&sim, second), (vec![], false));
-    assert_eq!(sim.server.stats().logins_accepted, 0);
+    assert_eq!((sim.server.stats().logins_accepted, sim.server.pools().streams), (0, 1));
+    sim.stream_bytes(second, &login_request(1, b"second"));
+    assert_eq!(said(&sim, second).0.len(), 12);
 }
 
 fn told(bytes: &[u8]) -> Phase {
