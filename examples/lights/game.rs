@@ -113,12 +113,9 @@ impl Lights {
     }
 
     fn end_round(&mut self, events: &mut Events) {
-        let mut scores = [None; PLAYERS_MAX];
-        let results = PlayerId::all().filter_map(|player| {
-            self.players[player.index()].map(|state| Score { player, score: state.score })
-        });
-        scores.iter_mut().zip(results).for_each(|(place, score)| *place = Some(score));
-        events.push(GameEvent::GameOver { scores });
+        let result =
+            |player: PlayerId| self.players[player.index()].map(|state| Score { player, score: state.score });
+        events.push(GameEvent::GameOver { scores: PlayerId::all().filter_map(result).collect() });
         self.players.iter_mut().flatten().for_each(|state| state.score = 0);
         self.left = ROUND_TICKS;
     }

@@ -508,3 +508,104 @@ fn check(result: i32) -> io::Result<()> {
 fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+    use std::process::Command;
+
+    use super::*;
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn addresses_come_back_as_they_were_written() {
+        let mut raw = Address::ZERO;
+        assert_eq!(raw.read(), None, "no family");
+        for (text, len, dual_len) in
+            [("1.2.3.4:5678", 16, 28), ("[2001:db8::7]:5678", 28, 28), ("[fe80::1%3]:5678", 28, 28)]
+        {
+            assert_eq!(raw.write(address(text), false), len);
+            assert_eq!(raw.read(), Some(address(text)));
+            assert_eq!(raw.write(address(text), true), dual_len);
+            assert_eq!(raw.read(), Some(address(text)), "also through a dual-stack socket");
+        }
+    }
+
+    #[test]
+    fn control_messages_are_found_behind_others_and_never_misread() {
+        let mut control = Control([0; CONTROL_BYTES]);
+        let mut put = |start: usize, kind: i32, len: usize, data: &[u8]| {
+            control.0[start..start + 8].copy_from_slice(&len.to_ne_bytes());
+            control.0[start + 8..start + 12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+            control.0[start + 12..start + 16].copy_from_slice(&kind.to_ne_bytes());
+            control.0[start + 16..start + 16 + data.len()].copy_from_slice(data);
+        };
+        put(0, libc::SO_RXQ_OVFL, 20, &77_u32.to_ne_bytes());
+        put(24, libc::SCM_TIMESTAMPNS, 32, &[3_u64.to_ne_bytes(), 9_u64.to_ne_bytes()].concat());
+        assert_eq!(read_control(&control, 56), (Some(3_000_000_009), Some(77)));
+        assert_eq!(read_control(&control, 24), (None, Some(77)));
+        for len in 0..=CONTROL_BYTES + 8 {
+            read_control(&control, len);
+        }
+        for claimed in [0, 1, 15, 17, 57, usize::MAX] {
+            control.0[..8].copy_from_slice(&claimed.to_ne_bytes());
+            assert_eq!(read_control(&control, 56).1, None, "claimed {claimed} bytes");
+        }
+    }
+
+    #[test]
+    fn a_batch_can_be_used_again_and_again() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        stamp_and_count_drops(server.as_fd()).expect("socket options");
+        let to = server.local_addr().expect("its address");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let (mut sending, mut receiving) = (SendBatch::new(4), ReceiveBatch::new(4, 16));
+        for round in 0..5_u8 {
+            let bytes = [[round; 16]; 3];
+            let mut messages = bytes.iter().map(|bytes| (to, &bytes[..4 + usize::from(round)]));
+            let mut loaded = sending.load(false, &mut messages);
+            assert_eq!(loaded.send(client.as_fd(), 0), Ok(3));
+            assert_eq!(loaded.bytes_sent(0, 3), 3 * (4 + u64::from(round)));
+            assert_eq!(receiving.receive(server.as_fd(), 4), Ok(3));
+            for (n, sent) in bytes.iter().enumerate() {
+                let datagram = receiving.get(n);
+                assert_eq!(datagram.from, client.local_addr().ok());
+                assert_eq!(datagram.bytes, &sent[..4 + usize::from(round)]);
+                assert!(datagram.stamp_ns.is_some(), "round {round}");
+            }
+        }
+        assert_eq!(receiving.receive(server.as_fd(), 4), Err(libc::EAGAIN));
+    }
+
+    /// Writing to a reset peer is an error, never SIGPIPE, even in a process that SIGPIPE would kill: a child, since
+    /// every Rust program starts out ignoring it.
+    #[test]
+    fn case_51_a_write_to_a_reset_peer_raises_no_sigpipe() {
+        const IN_CHILD: &str = "TICKWIRE_SYS_TEST_SIGPIPE";
+        const NAME: &str = "io::sys::tests::case_51_a_write_to_a_reset_peer_raises_no_sigpipe";
+        if env::var_os(IN_CHILD).is_none() {
+            let exe = env::current_exe().expect("this test's path");
+            let child = Command::new(exe).args(["--exact", NAME]).env(IN_CHILD, "1").output();
+            let output = child.expect("the child runs");
+            assert!(output.status.success(), "{output:?}");
+            return;
+        }
+        // SAFETY: sets a disposition, no handler of ours.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let peer = TcpStream::connect(listener.local_addr().expect("its address")).expect("loopback");
+        let (stream, _) = listener.accept().expect("the peer");
+        stream.set_nonblocking(true).expect("a socket option");
+        socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).expect("a socket option");
+        drop(peer);
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        let errors: Vec<_> = (0..3).filter_map(|_| stream.write(b"there?").err()?.raw_os_error()).collect();
+        assert!(errors.contains(&libc::EPIPE), "{errors:?}");
+    }
+}

@@ -39,6 +39,41 @@ pub struct Score {
     pub score: u32,
 }
 
+/// The results of a round: a score for everyone who was in. Twenty bytes, so that an event is small.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Scores {
+    /// Bit n: player n was in.
+    players: u8,
+    points: [u32; PLAYERS_MAX],
+}
+
+impl Scores {
+    /// Sets the score of a player who was in.
+    pub const fn set(&mut self, player: PlayerId, score: u32) {
+        self.players |= 1 << player.get();
+        self.points[player.index()] = score;
+    }
+
+    /// The results, in player order.
+    pub fn iter(&self) -> impl Iterator<Item = Score> {
+        let Self { players, points } = *self;
+        PlayerId::all()
+            .filter(move |player| players >> player.get() & 1 == 1)
+            .map(move |player| Score { player, score: points[player.index()] })
+    }
+}
+
+impl FromIterator<Score> for Scores {
+    fn from_iter<I: IntoIterator<Item = Score>>(results: I) -> Self {
+        let mut scores = Self::default();
+        results.into_iter().for_each(|Score { player, score }| scores.set(player, score));
+        scores
+    }
+}
+
+/// Rooms keep hundreds of events for those who have not acknowledged them.
+const _: () = assert!(size_of::<GameEvent>() <= 24);
+
 /// Something that happened. Positions and velocities in the world's units (see [`crate::model`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GameEvent {
@@ -97,7 +132,7 @@ pub enum GameEvent {
     },
     /// The round is over.
     GameOver {
-        /// The results in player order; the first `None` ends them.
-        scores: [Option<Score>; PLAYERS_MAX],
+        /// The results.
+        scores: Scores,
     },
 }

@@ -9,7 +9,7 @@ pub mod event;
 pub mod player;
 
 pub use entity::{Entity, EntityId, EntityTable, Kind};
-pub use event::{DestroyReason, GameEvent, LeaveReason, Score};
+pub use event::{DestroyReason, GameEvent, LeaveReason, Score, Scores};
 pub use player::{Controls, Name, NameError, PlayerId, PlayerInput, PlayerState};
 
 /// Players in a room.

@@ -3,7 +3,7 @@
 use super::events::EventStore;
 use super::seat::{Seat, Wants};
 use crate::limits::{EVENTS_PER_ROOM, SYNC_IN_FLIGHT_MAX};
-use crate::model::{DestroyReason, GameEvent, Kind, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
+use crate::model::{DestroyReason, GameEvent, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
 use crate::snapshot::History;
 use crate::storage::{Handle, Pool};
 use crate::time::Tick;
@@ -56,7 +56,7 @@ impl Urgency {
         match self {
             Self::Now => 3,
             Self::Soon => 6,
-            Self::Later => 15,
+            Self::Later => 30,
         }
     }
 
@@ -64,7 +64,6 @@ impl Urgency {
     fn of(event: &GameEvent, player: PlayerId) -> Self {
         match event {
             GameEvent::Spawn { owner: Some(owner), .. } if *owner == player => Self::Now,
-            GameEvent::Spawn { kind: Kind::TILE, .. } => Self::Later,
             GameEvent::Destroy { reason, .. } if *reason != DestroyReason::Killed => Self::Later,
             GameEvent::Spawn { .. } | GameEvent::Destroy { .. } => Self::Soon,
             GameEvent::Death { .. }

@@ -8,10 +8,11 @@ use super::seat::{Seat, Wants};
 use super::stats::Stats;
 use crate::lz4::Compressor;
 use crate::seam::{Door, Outbox};
-use crate::session::aegis::{Carried, DISCONNECT_COPIES, Session, compose};
+use crate::session::aegis::{Carried, DISCONNECT_COPIES, Payload, Session, compose};
 use crate::snapshot::Request;
 use crate::time::Instant;
 use crate::wire::aegis::event::{Event, EventListWriter};
+use crate::wire::aegis::snapshot::is_delta;
 use crate::wire::aegis::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, PacketKind};
 use crate::world::Game;
 
@@ -154,7 +155,7 @@ impl Sender<'_> {
     /// A datagram without payload.
     fn empty(&mut self, session: &mut Session, kind: PacketKind) {
         let header = session.next_header(kind);
-        self.write(&header, |_| Some(0));
+        self.write(&header, |_| Some(Payload { len: 0, shrinks: false }));
         session.spoke(self.now, Carried::NOTHING);
     }
 
@@ -173,7 +174,7 @@ impl Sender<'_> {
                 count += u64::from(is_written);
                 is_written
             });
-            list.finish()
+            list.finish().map(|len| Payload { len, shrinks: true })
         });
         if is_sent {
             session.spoke(now, carried);
@@ -188,12 +189,15 @@ impl Sender<'_> {
         let Some(newest) = request.history.newest() else { return };
         let header = seat.session.next_header(PacketKind::Snapshot);
         let view = &mut seat.view;
-        self.write(&header, |payload| Some(encoder.encode(request, view, &mut payload[..PAYLOAD_BYTES_MAX])));
+        self.write(&header, |payload| {
+            let len = encoder.encode(request, view, &mut payload[..PAYLOAD_BYTES_MAX]);
+            Some(Payload { len, shrinks: !is_delta(payload) })
+        });
         seat.session.spoke(self.now, Carried::snapshot(newest.tick));
         self.stats.snapshots_out += 1;
     }
 
-    fn write(&mut self, header: &Header, payload: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+    fn write(&mut self, header: &Header, payload: impl FnOnce(&mut [u8]) -> Option<Payload>) -> bool {
         let compressor = &mut *self.compressor;
         let mut len = 0;
         let is_sent = self.out.datagram(Door::Aegis, self.to, |buffer| {

@@ -55,6 +55,8 @@ pub struct Sim<G> {
     pub peers: Vec<Peer>,
     /// Datagrams that the server sent to addresses that no client has.
     pub strays: Vec<(SocketAddr, Vec<u8>)>,
+    /// When set, every datagram that the server sends is kept here, too.
+    pub tap: Option<Vec<(SocketAddr, Vec<u8>)>>,
     /// What the server wrote to streams that no client has, and whether it closed them.
     pub stray_streams: BTreeMap<u32, (Vec<u8>, bool)>,
     now: Instant,
@@ -73,6 +75,7 @@ impl<G: Game> Sim<G> {
             server,
             peers: Vec::new(),
             strays: Vec::new(),
+            tap: None,
             stray_streams: BTreeMap::new(),
             now: Instant::from_millis(1000),
             outbox: Outbox::new(16, 16),
@@ -244,6 +247,9 @@ impl<G: Game> Sim<G> {
             let is_more = self.server.transmit(self.now, &mut self.outbox);
             for (index, datagram) in self.outbox.datagrams().iter().enumerate() {
                 let bytes = self.outbox.datagram_bytes(index).to_vec();
+                if let Some(tap) = &mut self.tap {
+                    tap.push((datagram.to, bytes.clone()));
+                }
                 self.network.send(self.now, Packet::ToClient { to: datagram.to, bytes });
             }
             for op in self.outbox.streams() {

@@ -1,11 +1,12 @@
 //! Snapshots that cannot say everything: the most important changes go, the rest is remembered as stale.
 //! Implements the last paragraph of Aegis 4.8.
 
-use super::encoder::{Change, What, difference, write_body};
+use super::encoder::{Change, What, changed_players, difference, write_body};
 use super::history::Frame;
 use super::view::{StaleSet, View};
 use crate::model::{Entity, UNITS_PER_PIXEL};
 use crate::wire::aegis::snapshot::{added_bits, removed_bits, updated_bits};
+use crate::wire::bits::varint_bits;
 
 /// Priority that a tick of waiting adds. Nearness adds at most [`NEAR_PRIORITY_MAX`], so that whatever waited for a
 /// second longer goes before anything near: nothing starves.
@@ -20,7 +21,10 @@ const NEAR_PIXELS: u32 = 1920;
 /// Writes snapshots under the datagram's size, for one client at a time.
 #[derive(Debug)]
 pub struct Budget {
+    /// In index order.
     candidates: Vec<Candidate>,
+    /// The most important first: priority inverted in the high half, place among the candidates in the low half.
+    order: Vec<u64>,
     chosen: Vec<Change>,
     stale: Box<[u64]>,
     present: Box<[u64]>,
@@ -38,15 +42,19 @@ pub(super) struct Plan<'a> {
 struct Candidate {
     priority: u32,
     change: Change,
+    /// Size of its record, if its gap takes one group.
+    bits: u32,
     /// Whether the client has something at this index, in case the change does not fit.
     is_present: bool,
+    is_chosen: bool,
 }
 
 impl Budget {
     pub(super) fn new(entities_max: usize) -> Self {
         let words = (entities_max + 1).div_ceil(64);
         Self {
-            candidates: Vec::with_capacity(entities_max + 1),
+            candidates: Vec::with_capacity(entities_max * 2 + 1),
+            order: Vec::with_capacity(entities_max * 2 + 1),
             chosen: Vec::with_capacity(entities_max + 1),
             stale: vec![0; words].into_boxed_slice(),
             present: vec![0; words].into_boxed_slice(),
@@ -56,20 +64,11 @@ impl Budget {
     /// Writes the body of a snapshot into `out` and notes in `view` what it leaves stale. Returns its length.
     pub(super) fn encode(&mut self, plan: &Plan<'_>, view: &mut View, out: &mut [u8]) -> usize {
         self.collect(plan, view);
-        self.candidates.sort_unstable_by(|a, b| {
-            b.priority.cmp(&a.priority).then_with(|| a.change.index.cmp(&b.change.index))
-        });
-        let mut count = self.fitting(out.len() * 8);
-        loop {
-            self.choose(count);
-            if let Some(len) = write_body(plan.baseline.as_ref(), &plan.now, &self.chosen, out) {
-                self.note(count, plan, view);
-                return len;
-            }
-            // The estimate leaves out what depends on the choice itself (gaps, the count): step back until it fits.
-            assert!(count > 0, "a snapshot without records fits");
-            count -= (count / 50).max(1);
-        }
+        let bits_max = (out.len() * 8).saturating_sub(head_bits(plan));
+        self.order_what_can_fit(bits_max);
+        self.choose(bits_max);
+        self.settle(plan, view);
+        write_body(plan.baseline.as_ref(), &plan.now, &self.chosen, out).expect("what was counted to fit")
     }
 
     /// Everything the client does not have right, with its priority.
@@ -94,55 +93,107 @@ impl Budget {
                 (_, None) => NEAR_PRIORITY_MAX,
                 (None, Some(_)) => 0,
             };
+            let bits = match &what {
+                What::Added { .. } => added_bits(0),
+                What::Updated { predicted, entity } => updated_bits(0, predicted, entity),
+                What::Removed => removed_bits(0),
+            };
             self.candidates.push(Candidate {
+                bits,
                 priority: waited.saturating_add(nearness),
                 change: Change { index, what },
                 is_present,
+                is_chosen: false,
             });
         }
     }
 
-    /// How many of the first candidates fit in `bits_max` bits, if every gap takes one group.
-    fn fitting(&self, bits_max: usize) -> usize {
+    /// Fills `order` with the most important candidates, in order: as many as can fit at best.
+    fn order_what_can_fit(&mut self, bits_max: usize) {
+        self.order.clear();
+        let keys = self.candidates.iter().zip(0u32..).map(|(candidate, position)| {
+            // Smallest first: the highest priority, then the lowest index.
+            u64::from(!candidate.priority) << 32 | u64::from(position)
+        });
+        self.order.extend(keys);
+        let Some(least_bits) = self.candidates.iter().map(|candidate| candidate.bits).min() else { return };
+        let most = bits_max / least_bits as usize;
+        if most < self.order.len() {
+            self.order.select_nth_unstable(most);
+            self.order.truncate(most);
+        }
+        self.order.sort_unstable();
+    }
+
+    /// Chooses as many of the first in `order` as fit in `bits_max` bits.
+    fn choose(&mut self, bits_max: usize) {
         let mut bits = 0;
-        self.candidates
-            .iter()
-            .take_while(|candidate| {
-                bits += match &candidate.change.what {
-                    What::Added { .. } => added_bits(0),
-                    What::Updated { predicted, entity } => updated_bits(0, predicted, entity),
-                    What::Removed => removed_bits(0),
-                } as usize;
-                bits <= bits_max
-            })
-            .count()
+        let mut count = 0;
+        // As if every gap took one group.
+        for key in &self.order {
+            let candidate = &mut self.candidates[*key as u32 as usize];
+            if bits + candidate.bits as usize > bits_max {
+                break;
+            }
+            bits += candidate.bits as usize;
+            candidate.is_chosen = true;
+            count += 1;
+        }
+        // What the gaps take depends on the choice itself: step back until that fits, too.
+        while bits + self.gap_bits() > bits_max {
+            count -= 1;
+            let last = &mut self.candidates[self.order[count] as u32 as usize];
+            last.is_chosen = false;
+            bits -= last.bits as usize;
+        }
     }
 
-    fn choose(&mut self, count: usize) {
-        self.chosen.clear();
-        self.chosen.extend(self.candidates[..count].iter().map(|candidate| candidate.change));
-        self.chosen.sort_unstable_by_key(|change| change.index);
+    /// Bits of the gaps between the chosen ones, beyond one group each.
+    fn gap_bits(&self) -> usize {
+        let mut next = 0;
+        let mut bits = 0;
+        for candidate in self.candidates.iter().filter(|candidate| candidate.is_chosen) {
+            let index = candidate.change.index;
+            bits += varint_bits(index - next) - varint_bits(0);
+            next = index + 1;
+        }
+        bits as usize
     }
 
-    /// Records what is sent, and what stays wrong at the client.
-    fn note(&mut self, count: usize, plan: &Plan<'_>, view: &mut View) {
+    /// Takes over the chosen changes, and records in `view` what is sent and what stays wrong at the client.
+    fn settle(&mut self, plan: &Plan<'_>, view: &mut View) {
         let tick = plan.now.tick;
-        for change in &self.chosen {
-            view.mark_sent(change.index, tick);
-        }
-        if count == self.candidates.len() {
-            view.sent_exact(tick);
-            return;
-        }
+        self.chosen.clear();
         self.stale.fill(0);
         self.present.fill(0);
-        for candidate in &self.candidates[count..] {
-            let (word, bit) = (candidate.change.index as usize / 64, candidate.change.index % 64);
-            self.stale[word] |= 1 << bit;
-            self.present[word] |= u64::from(candidate.is_present) << bit;
+        for candidate in &self.candidates {
+            let index = candidate.change.index;
+            if candidate.is_chosen {
+                view.mark_sent(index, tick);
+                self.chosen.push(candidate.change);
+            } else {
+                let (word, bit) = (index as usize / 64, index % 64);
+                self.stale[word] |= 1 << bit;
+                self.present[word] |= u64::from(candidate.is_present) << bit;
+            }
         }
-        view.sent_stale(tick, &self.stale, &self.present);
+        if self.chosen.len() == self.candidates.len() {
+            view.sent_exact(tick);
+        } else {
+            view.sent_stale(tick, &self.stale, &self.present);
+        }
     }
+}
+
+/// Bits of everything but the records, at most.
+fn head_bits(plan: &Plan<'_>) -> usize {
+    let age = plan.baseline.map_or(0, |frame| varint_bits(plan.now.tick.since(frame.tick)));
+    let players = changed_players(plan.baseline.as_ref(), &plan.now);
+    let players: u32 = players.iter().flatten().map(|state| 8 + varint_bits(state.score)).sum();
+    let count = varint_bits(
+        plan.now.indices.len() as u32 + plan.baseline.map_or(0, |frame| frame.indices.len()) as u32,
+    );
+    (1 + age + 3 + players + count) as usize
 }
 
 /// Nearness to the own ship as priority.

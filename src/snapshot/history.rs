@@ -61,7 +61,17 @@ impl History {
 
     /// Records the room at `tick`, [`History::interval`] after the frame before it.
     pub fn push(&mut self, tick: Tick, players: &[Option<PlayerState>; PLAYERS_MAX], table: &EntityTable) {
-        let len = table.len();
+        self.push_frame(tick, players, table.len(), table.iter());
+    }
+
+    /// As [`History::push`], for the first `len` of `entities` in rising index order.
+    pub fn push_frame<'a>(
+        &mut self,
+        tick: Tick,
+        players: &[Option<PlayerState>; PLAYERS_MAX],
+        len: usize,
+        entities: impl Iterator<Item = (u32, &'a Entity)>,
+    ) {
         if self.frames.len() == self.frames.capacity() {
             self.frames.pop();
         }
@@ -74,7 +84,7 @@ impl History {
             self.frames.pop();
         }
         let places = self.indices[start..start + len].iter_mut().zip(&mut self.entities[start..start + len]);
-        for ((index, entity), (at, state)) in places.zip(table.iter()) {
+        for ((index, entity), (at, state)) in places.zip(entities) {
             *index = at;
             *entity = *state;
         }

@@ -6,6 +6,8 @@
 mod budget;
 mod encoder;
 mod history;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use encoder::{Encoder, EncoderStats, Request};

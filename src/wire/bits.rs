@@ -4,6 +4,8 @@
 //! Both ends work on one unaligned 64-bit word at a time, so up to [`WIDTH_MAX`] bits move in one step. Both fail for good:
 //! after the first access past the end every later one fails as well.
 
+use std::mem;
+
 /// Most bits that one read or write moves: a 64-bit word less the 7 bits that may lie before the value.
 pub const WIDTH_MAX: u32 = 57;
 
@@ -25,11 +27,11 @@ pub enum BitError {
 #[derive(Clone, Copy, Debug)]
 pub struct BitReader<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// The next bit; after a failure past the end of `bytes`, which are none then, so that not even a read of no bits
+    /// succeeds and one comparison is all that a read needs.
     at: usize,
     /// The last 8 bytes as a word (all of them, zero-extended, when there are fewer), for reads that begin there.
     tail: u64,
-    failed: bool,
 }
 
 /// Writes a bit stream into a slice.
@@ -55,7 +57,7 @@ impl<'a> BitReader<'a> {
             Some(last) => u64::from_le_bytes(*last),
             None => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
         };
-        Self { bytes, at: 0, tail, failed: false }
+        Self { bytes, at: 0, tail }
     }
 
     /// The next `width` bits.
@@ -110,23 +112,24 @@ impl<'a> BitReader<'a> {
     /// Takes `width` bits, which a caller has [peeked](Self::peek) at.
     #[inline]
     pub fn skip(&mut self, width: u32) -> Result<(), BitError> {
-        if self.failed || width as usize > self.remaining() {
+        let at = self.at + width as usize;
+        if at > self.bytes.len() * 8 {
             return self.fail(BitError::Truncated);
         }
-        self.at += width as usize;
+        self.at = at;
         Ok(())
     }
 
     /// Bits left, padding included.
     #[inline]
     pub fn remaining(&self) -> usize {
-        self.bytes.len() * 8 - self.at
+        (self.bytes.len() * 8).saturating_sub(self.at)
     }
 
     /// Checks that only zero padding within the last byte is left.
     #[inline]
     pub fn finish(self) -> Result<(), BitError> {
-        if self.failed {
+        if self.at > self.bytes.len() * 8 {
             Err(BitError::Truncated)
         } else if self.remaining() >= 8 || self.peek() & mask(self.remaining() as u32) != 0 {
             Err(BitError::Trailing)
@@ -154,8 +157,7 @@ impl<'a> BitReader<'a> {
 
     #[cold]
     fn fail<T>(&mut self, error: BitError) -> Result<T, BitError> {
-        self.failed = true;
-        self.at = self.bytes.len() * 8;
+        *self = Self { bytes: &[], at: 1, tail: 0 };
         Err(error)
     }
 }
@@ -175,9 +177,8 @@ impl<'a> BitWriter<'a> {
     pub fn put(&mut self, value: u64, width: u32) {
         assert!(width <= WIDTH_MAX, "a write of more than 57 bits");
         debug_assert!(value & !mask(width) == 0, "{value:#x} has more than {width} bits");
-        if self.failed || width as usize > self.room() {
-            self.failed = true;
-            return;
+        if width as usize > self.room() {
+            return self.fail();
         }
         let word = self.word | value << self.pending;
         let bits = self.pending + width;
@@ -214,9 +215,8 @@ impl<'a> BitWriter<'a> {
     #[inline]
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         assert!(self.pending == 0, "bytes are appended at a byte boundary only");
-        if self.failed || bytes.len() > self.out.len() - self.at {
-            self.failed = true;
-            return;
+        if bytes.len() > self.out.len() - self.at {
+            return self.fail();
         }
         self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
@@ -231,7 +231,7 @@ impl<'a> BitWriter<'a> {
     /// Bits that still fit.
     #[inline]
     pub const fn room(&self) -> usize {
-        self.out.len() * 8 - self.bit_len()
+        (self.out.len() * 8).saturating_sub(self.bit_len())
     }
 
     /// Whether a write did not fit.
@@ -250,6 +250,13 @@ impl<'a> BitWriter<'a> {
             self.out[self.at] = self.word as u8;
         }
         Some(self.at + usize::from(self.pending > 0))
+    }
+
+    /// Takes the room away that is left, so that nothing fits any more.
+    #[cold]
+    fn fail(&mut self) {
+        self.failed = true;
+        self.out = &mut mem::take(&mut self.out)[..self.at];
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Toy {
     pub streams: Vec<StreamEvent>,
     echoes: VecDeque<(Door, SocketAddr, usize, [u8; RECEIVE_BUFFER_BYTES])>,
     echoes_due: usize,
-    stream_echoes: VecDeque<(StreamId, Vec<u8>, bool)>,
+    stream_echoes: VecDeque<(StreamId, [u8; 30], usize, bool)>,
     pub flooded: Option<StreamId>,
     pub now: Instant,
 }
@@ -96,7 +96,9 @@ impl Toy {
     }
 
     pub fn send_stream(&mut self, stream: StreamId, bytes: &[u8], close: bool) {
-        self.stream_echoes.push_back((stream, bytes.to_vec(), close));
+        let mut buffer = [0; 30];
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.stream_echoes.push_back((stream, buffer, bytes.len(), close));
     }
 
     pub fn opened(&self) -> Vec<StreamId> {
@@ -191,17 +193,18 @@ impl Core for Toy {
                 Some(len)
             });
         }
-        while let Some((stream, bytes, close)) = self.stream_echoes.pop_front() {
+        while let Some((stream, bytes, len, close)) = self.stream_echoes.pop_front() {
             if !out.has_stream_room() {
-                self.stream_echoes.push_front((stream, bytes, close));
+                self.stream_echoes.push_front((stream, bytes, len, close));
                 return true;
             }
-            out.stream(stream, &bytes, close);
+            out.stream(stream, &bytes[..len], close);
         }
         if let Some(stream) = self.flooded {
             while out.has_stream_room() {
                 out.stream(stream, &[b'f'; 30], false);
             }
+            return true;
         }
         false
     }

@@ -13,7 +13,7 @@ use crate::lz4::{self, Compressor};
 use crate::model::{Controls, Entity, EntityId, Name, PLAYERS_MAX, PlayerId};
 use crate::session::acks::Receipt;
 use crate::session::aegis::{
-    CONNECT_INTERVAL, Carried, DISCONNECT_COPIES, HEARTBEAT_INTERVAL, IDLE_TIMEOUT, Link, compose,
+    CONNECT_INTERVAL, Carried, DISCONNECT_COPIES, HEARTBEAT_INTERVAL, IDLE_TIMEOUT, Link, Payload, compose,
 };
 use crate::session::reliable::EventReceiver;
 use crate::storage::Ring;
@@ -245,13 +245,19 @@ impl Client {
         }
     }
 
-    /// Leaves: what [`Client::transmit`] and [`Client::stream_output`] then still give says so to the server.
+    /// Leaves, and says so on both ways, in case one is dead: what [`Client::transmit`] and [`Client::stream_output`]
+    /// then still give is to be sent.
     pub fn leave(&mut self) {
-        if self.is_over() {
-            return;
-        }
         if self.phase == Phase::Playing {
             self.disconnects_left = DISCONNECT_COPIES;
+        }
+        self.log_out();
+    }
+
+    /// Leaves, and says so on the stream only: enough while it works, and the last thing that the server hears.
+    pub fn log_out(&mut self) {
+        if self.is_over() {
+            return;
         }
         self.say(&ClientMessage::Logout(LogoutReason::Quit));
         self.end(Over::Left);
@@ -465,7 +471,7 @@ impl Client {
         let header = self.link.next_header(kind);
         let len = compose(&header, &mut self.compressor, buffer, |out| {
             out[..payload.len()].copy_from_slice(payload);
-            Some(payload.len())
+            Some(Payload { len: payload.len(), shrinks: false })
         })?;
         self.link.sent(now, Carried::NOTHING);
         self.spoke_at = now;

@@ -1,8 +1,11 @@
 //! The readiness loop: `epoll` through mio, with a timer descriptor for deadlines and datagrams in batches.
 //!
 //! A busy turn at a tick costs one wait, one setting of the timer, one `recvmmsg` more than there are full batches for
-//! each door, and one `sendmmsg` for each batch. Everything in the poll set is edge-triggered: whoever is told of keeps
-//! a place in a ready list until it has been read dry.
+//! each door, and one `sendmmsg` for each batch. The kernel takes nearly all of the processor time (about 3 µs for a
+//! datagram in and out on loopback); what is ours is around a hundredth of it.
+//!
+//! Everything in the poll set is edge-triggered: whoever is told of keeps a place in a ready list until it has been
+//! read dry.
 
 mod accept;
 mod datagrams;
@@ -136,7 +139,8 @@ impl MioLoop {
             outbox: Outbox::new(BATCH_DATAGRAMS, STREAM_OPS),
             // Room for an answer to everything that a turn can bring, and for a snapshot to everyone.
             flushes_per_turn: 4
-                + (options.datagrams_per_turn + 2 * options.sessions_max).div_ceil(BATCH_DATAGRAMS)
+                + (options.datagrams_per_turn.saturating_add(2 * options.sessions_max))
+                    .div_ceil(BATCH_DATAGRAMS)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
             stats: IoStats::default(),

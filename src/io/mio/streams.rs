@@ -318,3 +318,156 @@ fn write_some(socket: &mut TcpStream, bytes: &[u8], turning: &mut Turning<'_>) -
         Err(_) => Err(WriteError::Gone),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time;
+
+    use mio::{Events, Poll};
+    use socket2::SockRef;
+
+    use super::*;
+    use crate::io::IoStats;
+    use crate::seam::Outbox;
+
+    /// A core that only remembers which streams ended.
+    #[derive(Default)]
+    struct Ended(Vec<StreamId>);
+
+    impl Core for Ended {
+        fn handle(&mut self, _: Instant, input: Input<'_>) {
+            if let Input::StreamClosed { stream } = input {
+                self.0.push(stream);
+            }
+        }
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+        fn next_tick(&self) -> Option<Instant> {
+            None
+        }
+        fn advance(&mut self, _: Instant) {}
+        fn transmit(&mut self, _: Instant, _: &mut Outbox) -> bool {
+            false
+        }
+    }
+
+    /// One stream in a slot, its peer, and what a turn needs.
+    struct Bench {
+        poll: Poll,
+        stats: IoStats,
+        streams: Streams,
+        core: Ended,
+        id: StreamId,
+        peer: std::net::TcpStream,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+            let address = listener.local_addr().expect("its address");
+            let peer = std::net::TcpStream::connect(address).expect("loopback");
+            peer.set_nonblocking(true).expect("a socket option");
+            let (socket, _) = listener.accept().expect("the peer");
+            socket.set_nonblocking(true).expect("a socket option");
+            SockRef::from(&socket).set_send_buffer_size(4096).expect("a small buffer");
+            let mut socket = TcpStream::from_std(socket);
+            let poll = Poll::new().expect("a poll set");
+            poll.registry().register(&mut socket, Token(0), Interest::READABLE).expect("a place in it");
+
+            let (mut stats, mut streams) = (IoStats::default(), Streams::new(1));
+            let mut turning = Turning { now: Instant::ZERO, registry: poll.registry(), stats: &mut stats };
+            let id = streams.reserve(&mut turning).expect("a free slot");
+            streams.occupy(id, socket);
+            Self { poll, stats, streams, core: Ended::default(), id, peer }
+        }
+
+        fn send(&mut self, bytes: &[u8], close: bool) {
+            let mut out = Outbox::new(1, 1);
+            out.stream(self.id, bytes, close);
+            let mut turning =
+                Turning { now: Instant::ZERO, registry: self.poll.registry(), stats: &mut self.stats };
+            self.streams.apply(&out.streams()[0], &mut self.core, &mut turning);
+        }
+
+        fn waiting(&self) -> usize {
+            self.streams.slots[0].output_len
+        }
+
+        /// Sends until something has to wait in the slot. Returns how many bytes were sent.
+        fn fill(&mut self) -> u64 {
+            for n in 1..1_000_000 {
+                self.send(&[b's'; 30], false);
+                if self.waiting() > 0 {
+                    return 30 * n;
+                }
+            }
+            panic!("the socket took everything");
+        }
+    }
+
+    /// Output that waits for a slow reader, less than the cap, arrives whole and in order, and the close behind it.
+    #[test]
+    fn a_slow_reader_gets_what_waited() {
+        let mut bench = Bench::new();
+        let sent = bench.fill() + 7;
+        bench.send(b"the end", true);
+        assert!(bench.waiting() >= 7 && bench.stats.streams.bytes_out < sent);
+
+        let mut received = Vec::new();
+        let mut events = Events::with_capacity(4);
+        let mut is_over = false;
+        for _ in 0..10_000 {
+            let mut buffer = [0; 65_536];
+            match bench.peer.read(&mut buffer) {
+                Ok(0) => {
+                    is_over = true;
+                    break;
+                }
+                Ok(len) => received.extend_from_slice(&buffer[..len]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            bench.poll.poll(&mut events, Some(time::Duration::from_millis(2))).expect("polled");
+            let mut turning =
+                Turning { now: Instant::ZERO, registry: bench.poll.registry(), stats: &mut bench.stats };
+            for event in &events {
+                bench.streams.on_event(event.token().0, event.is_writable(), &mut bench.core, &mut turning);
+            }
+        }
+        assert!(is_over, "the end of the stream came, and no reset");
+        assert_eq!(received.len() as u64, sent);
+        assert!(received.ends_with(b"sthe end"));
+        assert!(bench.core.0.is_empty());
+    }
+
+    /// A peer that never reads: what waits for it is capped, and then it is closed and told of once (field case 47).
+    #[test]
+    fn case_47_output_is_capped() {
+        let mut bench = Bench::new();
+        bench.fill();
+        for _ in 0..10 {
+            bench.send(&[b's'; 30], false);
+            assert!(bench.waiting() <= STREAM_OUTPUT_BYTES);
+        }
+        assert_eq!(bench.core.0, [bench.id]);
+        assert_eq!(
+            (bench.stats.streams.overflowed, bench.stats.streams.closed, bench.streams.len()),
+            (1, 1, 0)
+        );
+    }
+
+    /// The same, but the core closes with its last words: it is not told about a stream that it has forgotten.
+    #[test]
+    fn an_overflow_at_the_close_is_not_told() {
+        let mut bench = Bench::new();
+        bench.fill();
+        while bench.waiting() + 30 <= STREAM_OUTPUT_BYTES {
+            bench.send(&[b's'; 30], false);
+        }
+        bench.send(&[b's'; 30], true);
+        assert!(bench.core.0.is_empty());
+        assert_eq!((bench.stats.streams.overflowed, bench.streams.len()), (1, 0));
+        assert_eq!(bench.streams.next_deadline(), None, "and does not linger");
+    }
+}

@@ -1,7 +1,7 @@
 //! What both ends of an Aegis session share: sequences, acknowledgements, round-trip time, and how a datagram is put
 //! together.
 
-use crate::lz4::Compressor;
+use crate::lz4::{Compressor, THRESHOLD_BYTES};
 use crate::session::acks::{Receipt, Receipts, SentLog};
 use crate::session::reliable;
 use crate::session::rtt::Rtt;
@@ -132,21 +132,35 @@ impl Default for Link {
     }
 }
 
-/// Puts a datagram together in place: `write` fills the payload and returns its length, or `None` to send nothing.
-/// The payload is compressed where that makes it smaller. Returns the datagram's length.
+/// A payload that was written in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Payload {
+    /// Its length in bytes.
+    pub len: usize,
+    /// Whether its kind shrinks at all: full snapshots and lists of events do, deltas never (`docs/performance.md`).
+    pub shrinks: bool,
+}
+
+/// Puts a datagram together in place: `write` fills the payload and says how long it is, or `None` to send nothing.
+/// A payload that may shrink is compressed where that makes it smaller. Returns the datagram's length.
 pub fn compose(
     header: &Header,
     compressor: &mut Compressor,
     buffer: &mut [u8; DATAGRAM_BYTES_MAX],
-    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    write: impl FnOnce(&mut [u8]) -> Option<Payload>,
 ) -> Option<usize> {
     let (head, payload) = buffer.split_first_chunk_mut::<HEADER_BYTES>().expect("a datagram holds a header");
-    let len = write(payload)?;
-    let mut scratch = [0; PAYLOAD_BYTES_MAX];
-    let compressed = compressor.compress(&payload[..len], &mut scratch);
-    if let Some(shorter) = compressed {
-        payload[..shorter].copy_from_slice(&scratch[..shorter]);
-    }
+    let Payload { len, shrinks } = write(payload)?;
+    let compressed = if shrinks && len >= THRESHOLD_BYTES {
+        let mut scratch = [0; PAYLOAD_BYTES_MAX];
+        let compressed = compressor.compress(&payload[..len], &mut scratch);
+        if let Some(shorter) = compressed {
+            payload[..shorter].copy_from_slice(&scratch[..shorter]);
+        }
+        compressed
+    } else {
+        None
+    };
     Header { compressed: compressed.is_some(), ..*header }.emit(head);
     Some(HEADER_BYTES + compressed.unwrap_or(len))
 }

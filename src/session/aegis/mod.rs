@@ -4,7 +4,7 @@
 mod link;
 mod session;
 
-pub use link::{Carried, Link, compose};
+pub use link::{Carried, Link, Payload, compose};
 pub use session::{Ended, Heard, Login, Session};
 
 use super::drops::DropReason;

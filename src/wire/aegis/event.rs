@@ -259,7 +259,11 @@ impl Event {
             }
             GameEvent::PlayerJoined { player, name } => Self::PlayerJoined { tick, player, name },
             GameEvent::PlayerLeft { player, reason } => Self::PlayerLeft { tick, player, reason },
-            GameEvent::GameOver { scores } => Self::GameOver { tick, scores },
+            GameEvent::GameOver { scores: results } => {
+                let mut scores = [None; PLAYERS_MAX];
+                scores.iter_mut().zip(results.iter()).for_each(|(place, score)| *place = Some(score));
+                Self::GameOver { tick, scores }
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::RtypeGame;
 use super::digest::Digest;
 use super::level::Course;
 use super::rules::CLEARED_PER_TICK_MAX;
-use crate::model::{DestroyReason, GameEvent, Kind, PLAYERS_MAX, PlayerId, Score};
+use crate::model::{DestroyReason, GameEvent, Kind, PlayerId, Score, Scores};
 use crate::world::Events;
 
 /// Where a round stands.
@@ -125,13 +125,10 @@ impl RtypeGame {
         }
     }
 
-    fn scores(&self) -> [Option<Score>; PLAYERS_MAX] {
-        let mut scores = [None; PLAYERS_MAX];
-        let results = PlayerId::all().filter_map(|player| {
-            self.players[player.index()].map(|state| Score { player, score: state.score })
-        });
-        scores.iter_mut().zip(results).for_each(|(place, result)| *place = Some(result));
-        scores
+    fn scores(&self) -> Scores {
+        let result =
+            |player: PlayerId| self.players[player.index()].map(|state| Score { player, score: state.score });
+        PlayerId::all().filter_map(result).collect()
     }
 
     /// Back to the lobby, once nothing but ships is left: all lives again, no points, a ship for everyone.

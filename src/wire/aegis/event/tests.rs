@@ -303,7 +303,10 @@ fn every_event_of_the_game_has_its_content() {
             GameEvent::PlayerLeft { player, reason: LeaveReason::Timeout },
             Event::PlayerLeft { tick: 7, player, reason: LeaveReason::Timeout },
         ),
-        (GameEvent::GameOver { scores }, Event::GameOver { tick: 7, scores }),
+        (
+            GameEvent::GameOver { scores: scores.into_iter().flatten().collect() },
+            Event::GameOver { tick: 7, scores },
+        ),
     ];
     for (game, event) in games {
         assert_eq!(Event::from_game(7, &game), event);

@@ -18,6 +18,15 @@ pub fn put_prefix(out: &mut [u8], tick: u32, input: u16) {
     out[4..PREFIX_BYTES].copy_from_slice(&input.to_le_bytes());
 }
 
+/// Whether the snapshot that `payload` begins with has a baseline.
+///
+/// # Panics
+/// When `payload` has no byte behind the prefix.
+#[inline]
+pub fn is_delta(payload: &[u8]) -> bool {
+    payload[PREFIX_BYTES] & 1 == 1
+}
+
 /// How many ticks ago the baseline was, 1 to the tick; `None` for a full snapshot.
 ///
 /// # Panics

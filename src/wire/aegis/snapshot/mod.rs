@@ -14,8 +14,8 @@ mod table;
 
 pub use decode::{SnapshotHeader, decode};
 pub use encode::{
-    added_bits, put_added, put_baseline, put_players, put_prefix, put_record_count, put_removed, put_updated,
-    removed_bits, updated_bits,
+    added_bits, is_delta, put_added, put_baseline, put_players, put_prefix, put_record_count, put_removed,
+    put_updated, removed_bits, updated_bits,
 };
 pub use table::Table;
 
