@@ -145,14 +145,14 @@ fn a_taken_port_is_a_line() {
     fails_with(
         &["--aegis-tcp", &taken, "--aegis-udp", "127.0.0.1:0"],
         &[],
-        &[&format!("error: --aegis-tcp: cannot open {taken}: Address already in use (os error 98)")],
+        &[&format!("error: cannot listen on aegis-tcp {taken}: address in use")],
     );
     let held = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let taken = held.local_addr().expect("its address").to_string();
     fails_with(
         &["serve", "--aegis-tcp", "127.0.0.1:0", "--aegis-udp", &taken],
         &[],
-        &[&format!("error: --aegis-udp: cannot open {taken}: Address already in use (os error 98)")],
+        &[&format!("error: cannot listen on aegis-udp {taken}: address in use")],
     );
 }
 
@@ -162,7 +162,7 @@ fn an_address_of_another_machine_is_a_line() {
     fails_with(
         &["--aegis-tcp", "192.0.2.1:4243", "--aegis-udp", "127.0.0.1:0"],
         &[],
-        &["error: --aegis-tcp: cannot open 192.0.2.1:4243: Cannot assign requested address (os error 99)"],
+        &["error: cannot listen on aegis-tcp 192.0.2.1:4243: this machine does not have that address"],
     );
 }
 
@@ -178,7 +178,7 @@ fn what_is_not_served_is_said() {
             "warning: --rtype-udp: R-Type version 1 is not yet served",
             "warning: --fignet-udp: FigNet is not yet served",
             "warning: --admin: administration is not yet served",
-            &format!("error: --aegis-tcp: cannot open {taken}: Address already in use (os error 98)"),
+            &format!("error: cannot listen on aegis-tcp {taken}: address in use"),
         ],
     );
 }
