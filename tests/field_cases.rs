@@ -28,7 +28,8 @@
 //! | 40, 41 | received sets empty; quotas come back | `session::reliable`, sessions.rs |
 //! | 43, 44 | only unreliable traffic; a login in drips | sessions.rs, malformed_streams.rs |
 //! | 45, 46, 48 | junk connections, fake joins, peers that vanish | here |
-//! | 47 | a peer sends and never reads | here |
+//! | 47 | a peer sends and never reads | here, `io::mio`, io_streams.rs |
+//! | 49, 51, 58 | no descriptors left, peers that reset, signals | io_streams.rs, `io::sys`, io_signals.rs |
 //! | 50 | connects and closes at once | malformed_streams.rs |
 //! | 52, 53, 56 | errors of sockets, datagrams cut by the kernel | `io::mio`, io_datagrams.rs, malformed_datagrams.rs (17) |
 //! | 57 | 1.2.3.4 and ::ffff:1.2.3.4 | `session::drops`, `server::addresses`, sessions.rs, io_datagrams.rs |
@@ -40,8 +41,7 @@
 //! | 66, 67 | timers far away; endless timeouts | `storage::deadlines`, here |
 //!
 //! Not here: 6, 10, 12 to 16, 32 and 68 are about fragments, ordered channels, handshakes with keys and congestion
-//! windows, of which Aegis has none. 55, 69, 70 and 72 are about interfaces of the kernel that no driver uses. 49, 51
-//! and 58 take real sockets, a full descriptor table and signals: the business of the drivers' own tests.
+//! windows, of which Aegis has none. 55, 69, 70 and 72 are about interfaces of the kernel that no driver uses.
 
 mod common;
 mod raw;
