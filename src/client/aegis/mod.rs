@@ -448,8 +448,8 @@ impl Client {
             return;
         }
         let event = match Event::parse(content) {
-            Ok(event) => event,
-            Err(_) => {
+            Ok(event) if is_known(&event) => event,
+            _ => {
                 self.stats.events_ignored += 1;
                 return;
             }
@@ -489,5 +489,13 @@ impl Client {
 
     fn end(&mut self, over: Over) {
         self.phase = Phase::Over(over);
+    }
+}
+
+/// Whether an event is about a kind of entity that this version has (4.1).
+const fn is_known(event: &Event) -> bool {
+    match event {
+        Event::Spawn { kind, .. } => kind.is_known(),
+        _ => true,
     }
 }
