@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread;
 
-use tickwire::config::{Effective, Options};
+use tickwire::config::{Effective, Options, Origin};
 use tickwire::session::drops::DropCounts;
 use tickwire::{heap, io, logger};
 
@@ -90,15 +90,19 @@ pub fn run(effective: &Effective, demo: Demo) -> ExitCode {
 /// What the operator asked for, on loopback, with a room for every four bots.
 fn options(effective: &Effective, demo: Demo) -> Options {
     let mut options = effective.options.clone();
+    // Who asks for the default by name gets it.
+    let is_unset = |name| effective.get(name).origin == Origin::Default;
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     options.aegis_tcp = loopback;
     options.aegis_udp = loopback;
     options.rooms = demo.players.div_ceil(PLAYERS_PER_ROOM);
-    if effective.is_default("log") {
+    if is_unset("log") {
         options.log = log::LevelFilter::Warn;
     }
-    if effective.is_default("round_start_players") {
-        options.round_start_players = options.round_start_players.min(demo.players as u8);
+    if is_unset("round_start_players") {
+        // The last room may hold fewer than the others; its round should not wait for anybody either.
+        let in_last_room = (demo.players - 1) % PLAYERS_PER_ROOM + 1;
+        options.round_start_players = in_last_room as u8;
     }
     options
 }
@@ -193,4 +197,42 @@ fn percent(part: u64, whole: u64) -> f64 {
 /// "none", or counts by reason.
 fn drops(counts: &DropCounts) -> String {
     if counts.total() == 0 { "none".to_owned() } else { counts.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickwire::config::{self, Sources};
+
+    use super::*;
+
+    fn options_for(players: u32, flags: &[(&str, &str)]) -> Options {
+        let flag = |key: &config::Key| {
+            flags.iter().find(|(name, _)| *name == key.name).map(|(_, value)| (*value).to_owned())
+        };
+        let sources = Sources { file: None, variable: &|_| None, flag: &flag };
+        let effective = config::load(&sources).expect("sound options");
+        options(&effective, Demo { players, duration_s: 1 })
+    }
+
+    /// Of every possible number of bots: all find a place, and every room has enough to start at once.
+    #[test]
+    fn everyone_has_a_room_and_a_round() {
+        for players in 1..=256 {
+            let options = options_for(players, &[]);
+            assert!(
+                options.rooms * PLAYERS_PER_ROOM >= players
+                    && (options.rooms - 1) * PLAYERS_PER_ROOM < players
+            );
+            let in_last_room = players - (options.rooms - 1) * PLAYERS_PER_ROOM;
+            assert!((1..=in_last_room).contains(&options.round_start_players.into()), "{players}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_kept() {
+        let options = options_for(4, &[("log", "info"), ("round_start_players", "3")]);
+        assert_eq!((options.log, options.round_start_players), (log::LevelFilter::Info, 3));
+        let options = options_for(4, &[]);
+        assert_eq!((options.log, options.aegis_tcp.port()), (log::LevelFilter::Warn, 0));
+    }
 }
