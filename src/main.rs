@@ -19,6 +19,8 @@ mod bots;
 mod cli;
 #[path = "main/demo.rs"]
 mod demo;
+#[path = "main/ledger.rs"]
+mod ledger;
 #[path = "main/serve.rs"]
 mod serve;
 
