@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use net::{Player, Program, play, play_until};
 use tickwire::client::aegis::{Over, Phase};
 use tickwire::model::Entity;
-use tickwire::wire::aegis::stream::LogoutReason;
+use tickwire::wire::aegis::stream::{LogoutReason, ServerMessage};
 
 /// Connects `count` players and waits until all of them see snapshots.
 fn players(program: &Program, count: usize) -> Vec<Player> {
@@ -30,12 +30,17 @@ fn an_empty_server_costs_nothing() {
     assert_eq!(program.status("Threads"), "1");
     let resident_kib: u64 = program.status("VmRSS").trim_end_matches(" kB").parse().expect("a number");
     assert!(resident_kib < 16 * 1024, "{resident_kib} KiB resident");
-    let before = program.cpu_s();
-    let span = Duration::from_secs(4);
+    // Once more if something else was in the way: what the program itself costs would show again.
+    let shares: Vec<f64> = (0..2).map(|_| cpu_share(&program, Duration::from_secs(4))).collect();
+    println!("{resident_kib} KiB resident, {shares:.4?} of a core");
+    assert!(shares.iter().any(|&share| share < 0.005), "{shares:.4?} of a core");
+}
+
+/// The share of a core that the program uses in `span`.
+fn cpu_share(program: &Program, span: Duration) -> f64 {
+    let (start, before) = (Instant::now(), program.cpu_s());
     thread::sleep(span);
-    let share = (program.cpu_s() - before) / span.as_secs_f64();
-    assert!(share < 0.005, "{:.2}% of a core", share * 100.0);
-    println!("{resident_kib} KiB resident, {:.2}% of a core", share * 100.0);
+    (program.cpu_s() - before) / start.elapsed().as_secs_f64()
 }
 
 /// Four clients of one room hold the same table at the same tick, and snapshots come at the configured rate.
@@ -81,8 +86,7 @@ fn play_makes_no_memory_system_call() {
         .spawn()
         .expect("strace starts");
     play(&mut players, Duration::from_secs(3), |_, _| ());
-    let stopped = Command::new("kill").args(["-INT", &strace.id().to_string()]).status().expect("kill runs");
-    assert!(stopped.success());
+    net::kill::kill("INT", strace.id());
     strace.wait().expect("strace ends");
     let calls = std::fs::read_to_string(&log).expect("its log");
     let count = |name: &str| calls.lines().filter(|line| line.contains(&format!(" {name}("))).count();
@@ -96,14 +100,18 @@ fn play_makes_no_memory_system_call() {
     }
 }
 
-/// SIGTERM: Logout and Disconnect to everyone, exit 0.
+/// SIGTERM or SIGINT: Logout and three Disconnects to everyone, exit 0; and nothing of it allocates.
 #[test]
 fn a_signal_ends_it_politely() {
-    for signal in ["-TERM", "-INT"] {
-        let program = Program::serve(&[]);
+    let mut logout = [0; 16];
+    let len = ServerMessage::Logout(LogoutReason::ServerShutdown).emit(&mut logout);
+    for signal in ["TERM", "INT"] {
+        let program = Program::serve(&["--verify"]);
         let mut players = players(&program, 3);
         program.signal(signal);
-        play_until(&mut players, |players| players.iter().all(|player| player.client.is_over()));
+        play_until(&mut players, |players| {
+            players.iter().all(|player| player.heard.ends_with(&logout[..len]) && player.disconnects == 3)
+        });
         for player in &players {
             let phase = player.client.phase();
             let is_told = phase == Phase::Over(Over::LoggedOut(LogoutReason::ServerShutdown))
@@ -113,7 +121,7 @@ fn a_signal_ends_it_politely() {
         drop(players);
         let (code, log) = program.wait();
         assert_eq!(code, Some(0), "{log}");
-        assert!(log.contains("stopping: 3 sessions"), "{log}");
+        assert!(log.contains("stopping: 3 sessions") && log.contains("stopped after "), "{log}");
     }
 }
 
@@ -121,13 +129,17 @@ fn a_signal_ends_it_politely() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let mut program = Program::serve(&[]);
-    let mut players = players(&program, 1);
-    program.signal("-TERM");
+    let players = players(&program, 1);
+    program.signal("TERM");
     // Its client reads nothing and closes nothing any more.
     thread::sleep(Duration::from_millis(200));
     assert!(!program.has_ended(), "it waits for the client to take its Logout");
-    program.signal("-TERM");
-    let (code, _) = program.wait();
-    assert_eq!(code, Some(0));
-    players.clear();
+    program.signal("INT");
+    let (code, log) = program.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        log.contains("not waiting any more, connections open: 1"),
+        "it did not just wait until the time was over:\n{log}"
+    );
+    drop(players);
 }

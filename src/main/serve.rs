@@ -84,6 +84,9 @@ fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
     while signals < 2 && (server.pools().ready > 0 || io.streams_len() > 0) {
         signals += io.run_turn(server)?.signals;
     }
+    if signals > 1 {
+        info!("a second signal: not waiting any more, connections open: {}", io.streams_len());
+    }
     let stats = server.stats();
     info!(
         "stopped after {} ticks ({} late, {} dropped), {} datagrams in, {} out",

@@ -1,6 +1,9 @@
 //! Real clients over real sockets, and the program as a process.
 #![allow(dead_code, reason = "each test uses its part")]
 
+#[path = "kill.rs"]
+pub mod kill;
+
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -12,6 +15,7 @@ use tickwire::client::bot::Bot;
 use tickwire::io::Clock;
 use tickwire::rng::Rng;
 use tickwire::seam::DATAGRAM_BYTES_MAX;
+use tickwire::wire::aegis::{Header, PacketKind};
 
 /// A client with its sockets.
 pub struct Player {
@@ -23,6 +27,10 @@ pub struct Player {
     rng: Rng,
     /// Datagrams that it loses in each direction, per thousand.
     pub loss_per_mille: u32,
+    /// Disconnects that came, whether the client still cared or not.
+    pub disconnects: u32,
+    /// Everything that the server said on the stream.
+    pub heard: Vec<u8>,
 }
 
 impl Player {
@@ -42,6 +50,8 @@ impl Player {
             clock: Clock::new(),
             rng: Rng::new(seed),
             loss_per_mille: 0,
+            disconnects: 0,
+            heard: Vec::new(),
         }
     }
 
@@ -51,12 +61,18 @@ impl Player {
         let mut buffer = [0; DATAGRAM_BYTES_MAX];
         while let Ok(len) = self.socket.recv(&mut buffer) {
             if !self.rng.chance(self.loss_per_mille, 1000) {
+                let header = Header::parse(&buffer[..len]);
+                self.disconnects +=
+                    u32::from(header.is_ok_and(|header| header.kind == PacketKind::Disconnect));
                 let _ = self.client.datagram(now, now, &buffer[..len]);
             }
         }
         match self.stream.read(&mut buffer) {
             Ok(0) => self.client.stream_closed(),
-            Ok(len) => self.client.stream_bytes(now, &buffer[..len]),
+            Ok(len) => {
+                self.heard.extend_from_slice(&buffer[..len]);
+                self.client.stream_bytes(now, &buffer[..len]);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => self.client.stream_closed(),
         }
@@ -146,10 +162,9 @@ impl Program {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal: `TERM` or `INT`.
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([name, &self.pid().to_string()]).status().expect("kill runs");
-        assert!(status.success(), "kill {name}");
+        kill::kill(name, self.pid());
     }
 
     /// Whether it has ended.
