@@ -33,7 +33,7 @@ pub struct Request<'a> {
 ///
 /// Everything behind the first six bytes is the same for all clients that share a room, a tick and a baseline, so it
 /// is produced once and copied. Only a client with something stale in its baseline, or for whom not everything fits,
-/// gets an encoding of its own (see [`Budget`]).
+/// gets an encoding of its own (see `Budget`).
 #[derive(Debug)]
 pub struct Encoder {
     /// Which room and tick the cached bodies are of.

@@ -1,7 +1,7 @@
 //! TCP messages (Aegis 3, 6.5): a length, a kind, and the kind's fields.
 //!
 //! [`FrameReader`] cuts a stream into [`Frame`]s without a buffer for the largest message: the longest one that can be
-//! right has [`HEAD_BYTES`] bytes, so that only those are kept and what follows is counted.
+//! right has `HEAD_BYTES` bytes, so that only those are kept and what follows is counted.
 
 use std::fmt;
 
