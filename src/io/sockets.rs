@@ -91,9 +91,40 @@ fn report_buffer(name: &str, granted: usize, sessions_max: usize) {
     }
 }
 
+/// An IPv4 peer is an IPv4 peer, whichever listener it came to.
+pub(crate) fn canonical(peer: SocketAddr) -> SocketAddr {
+    match peer.ip().to_canonical() {
+        ip if ip == peer.ip() => peer,
+        ip => SocketAddr::new(ip, peer.port()),
+    }
+}
+
+/// The process or the system is out of something that the next accept would need as well.
+pub(crate) fn is_exhaustion(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn running_out_is_told_from_a_failed_connection() {
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert!(is_exhaustion(errno));
+        }
+        for errno in [libc::ECONNABORTED, libc::EPERM, libc::EPROTO] {
+            assert!(!is_exhaustion(errno));
+        }
+    }
+
+    #[test]
+    fn a_mapped_peer_is_an_ipv4_peer() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        assert_eq!(canonical(address("[::ffff:1.2.3.4]:9")), address("1.2.3.4:9"));
+        assert_eq!(canonical(address("1.2.3.4:9")), address("1.2.3.4:9"));
+        assert_eq!(canonical(address("[fe80::1%3]:9")), address("[fe80::1%3]:9"));
+    }
 
     #[test]
     fn buffers_are_granted_for_every_session() {

@@ -15,19 +15,17 @@ mod timer;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time;
 
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token};
 
 use self::accept::Listener;
 use self::datagrams::{BATCH_DATAGRAMS, Doors};
 use self::streams::Streams;
 use self::timer::Timer;
 use crate::io::sys::SignalFd;
-use crate::io::{AEGIS_TCP, BindError, Clock, IoOptions, IoStats, Turn, sockets};
+use crate::io::{AEGIS_TCP, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, sockets};
 use crate::seam::{Core, Door, Outbox};
 use crate::time::Instant;
 
@@ -72,28 +70,6 @@ struct Turning<'a> {
     stats: &'a mut IoStats,
 }
 
-/// Stops a loop from another thread.
-#[derive(Clone, Debug)]
-pub struct StopHandle(Arc<Stop>);
-
-#[derive(Debug)]
-struct Stop {
-    stopped: AtomicBool,
-    waker: Waker,
-}
-
-impl StopHandle {
-    /// Wakes the loop; this turn and all later ones say [`Turn::stopped`], and [`MioLoop::run`] returns.
-    pub fn stop(&self) -> io::Result<()> {
-        self.0.stopped.store(true, Ordering::Release);
-        self.0.waker.wake()
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.0.stopped.load(Ordering::Acquire)
-    }
-}
-
 impl MioLoop {
     /// Opens everything and allocates everything; after this the loop's thread allocates no more.
     ///
@@ -106,7 +82,8 @@ impl MioLoop {
         let registry = poll.registry();
         let watch = |fd, token| registry.register(&mut SourceFd(&fd), token, Interest::READABLE);
 
-        let waker = Waker::new(registry, STOP).map_err(setup("the stop handle"))?;
+        let stop = StopHandle::new().map_err(setup("the stop handle"))?;
+        watch(stop.as_raw_fd(), STOP).map_err(setup("the stop handle"))?;
         let timer = Timer::new().map_err(setup("the timer"))?;
         watch(timer.as_raw_fd(), TIMER).map_err(setup("the timer"))?;
         let signals = if options.signals {
@@ -132,7 +109,7 @@ impl MioLoop {
             clock,
             timer,
             signals,
-            stop: StopHandle(Arc::new(Stop { stopped: AtomicBool::new(false), waker })),
+            stop,
             listener,
             streams: Streams::new(options.streams_max),
             doors,

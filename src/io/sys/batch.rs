@@ -107,7 +107,8 @@ impl ReceiveBatch {
         let header = &self.headers[index];
         let start = index * self.buffer_bytes;
         let len = (header.msg_len as usize).min(self.buffer_bytes);
-        let (stamp_ns, drops) = read_control(&self.controls[index], header.msg_hdr.msg_controllen as usize);
+        let control_bytes = (header.msg_hdr.msg_controllen as usize).min(CONTROL_BYTES);
+        let (stamp_ns, drops) = read_control(&self.controls[index].0[..control_bytes]);
         Received {
             from: self.addresses[index].read(),
             bytes: &self.bytes[start..start + len],
@@ -123,12 +124,14 @@ pub(crate) struct SendBatch {
     headers: Vec<libc::mmsghdr>,
     addresses: Vec<Address>,
     iovecs: Vec<libc::iovec>,
+    lens: Vec<u16>,
 }
 
 /// A [`SendBatch`] that points to the bytes of `'a`.
 #[derive(Debug)]
 pub(crate) struct LoadedBatch<'a> {
     headers: &'a mut [libc::mmsghdr],
+    lens: &'a [u16],
     _bytes: PhantomData<&'a [u8]>,
 }
 
@@ -146,6 +149,7 @@ impl SendBatch {
             headers: vec![header; count],
             addresses: vec![Address::ZERO; count],
             iovecs: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; count],
+            lens: vec![0; count],
         }
     }
 
@@ -166,9 +170,10 @@ impl SendBatch {
             header.msg_name = ptr::from_mut(address).cast();
             *iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             header.msg_iov = iovec;
+            self.lens[len] = bytes.len() as u16;
             len += 1;
         }
-        LoadedBatch { headers: &mut self.headers[..len], _bytes: PhantomData }
+        LoadedBatch { headers: &mut self.headers[..len], lens: &self.lens[..len], _bytes: PhantomData }
     }
 }
 
@@ -176,6 +181,16 @@ impl LoadedBatch<'_> {
     /// How many datagrams are loaded.
     pub(crate) fn len(&self) -> usize {
         self.headers.len()
+    }
+
+    /// The header of message `index`, for as long as the batch is loaded.
+    pub(super) fn header(&mut self, index: usize) -> *const libc::msghdr {
+        &raw const self.headers[index].msg_hdr
+    }
+
+    /// The length of message `index`.
+    pub(crate) fn len_of(&self, index: usize) -> u16 {
+        self.lens[index]
     }
 
     /// Sends the loaded datagrams from number `first` on, without blocking. Returns how many went (at least one), or
@@ -204,7 +219,7 @@ impl LoadedBatch<'_> {
 /// A peer's address as the kernel has it. Large enough for both families that we use, so nothing is ever cut.
 #[repr(C)]
 #[derive(Clone, Copy)]
-union Address {
+pub(super) union Address {
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
@@ -216,7 +231,7 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
-    const ZERO: Self = Self {
+    pub(super) const ZERO: Self = Self {
         v6: libc::sockaddr_in6 {
             sin6_family: 0,
             sin6_port: 0,
@@ -226,8 +241,17 @@ impl Address {
         },
     };
 
+    /// The address that `bytes` are, as far as they go.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut address = Self::ZERO;
+        let len = bytes.len().min(mem::size_of::<Self>());
+        // SAFETY: `len` is within both, and every bit pattern is a valid address.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::from_mut(&mut address).cast(), len) };
+        address
+    }
+
     /// The address in its canonical form: an IPv4 peer of a dual-stack socket is an IPv4 peer.
-    fn read(&self) -> Option<SocketAddr> {
+    pub(super) fn read(&self) -> Option<SocketAddr> {
         // SAFETY: the union starts out as zeros over its whole size, and every bit pattern is a valid value of both
         // variants, whose family is in the same place.
         let (v4, v6) = unsafe { (self.v4, self.v6) };
@@ -275,16 +299,15 @@ impl Address {
 }
 
 /// Room for a time stamp (a header of 16 bytes and a `timespec` of 16) and a drop count (16 and 4, padded to 24).
-const CONTROL_BYTES: usize = 64;
+pub(super) const CONTROL_BYTES: usize = 64;
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 struct Control([u8; CONTROL_BYTES]);
 
-/// The receive stamp and the drop count among `len` bytes of control messages.
-fn read_control(control: &Control, len: usize) -> (Option<u64>, Option<u32>) {
+/// The receive stamp and the drop count among control messages.
+pub(super) fn read_control(bytes: &[u8]) -> (Option<u64>, Option<u32>) {
     const HEADER_BYTES: usize = mem::size_of::<libc::cmsghdr>();
-    let bytes = &control.0[..len.min(CONTROL_BYTES)];
     let (mut stamp_ns, mut drops) = (None, None);
     let mut start = 0;
     while let Some(message) = bytes.get(start..).filter(|rest| rest.len() >= HEADER_BYTES) {
@@ -350,14 +373,14 @@ mod tests {
         };
         put(0, libc::SO_RXQ_OVFL, 20, &77_u32.to_ne_bytes());
         put(24, libc::SCM_TIMESTAMPNS, 32, &[3_u64.to_ne_bytes(), 9_u64.to_ne_bytes()].concat());
-        assert_eq!(read_control(&control, 56), (Some(3_000_000_009), Some(77)));
-        assert_eq!(read_control(&control, 24), (None, Some(77)));
-        for len in 0..=CONTROL_BYTES + 8 {
-            read_control(&control, len);
+        assert_eq!(read_control(&control.0[..56]), (Some(3_000_000_009), Some(77)));
+        assert_eq!(read_control(&control.0[..24]), (None, Some(77)));
+        for len in 0..=CONTROL_BYTES {
+            read_control(&control.0[..len]);
         }
         for claimed in [0, 1, 15, 17, 57, usize::MAX] {
             control.0[..8].copy_from_slice(&claimed.to_ne_bytes());
-            assert_eq!(read_control(&control, 56).1, None, "claimed {claimed} bytes");
+            assert_eq!(read_control(&control.0[..56]).1, None, "claimed {claimed} bytes");
         }
     }
 

@@ -6,8 +6,9 @@
 #![allow(clippy::unnecessary_cast, reason = "some of these types differ between C libraries")]
 
 mod batch;
+mod uring;
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -15,6 +16,7 @@ use std::ptr;
 use crate::time::Instant;
 
 pub(crate) use self::batch::{ReceiveBatch, SendBatch};
+pub(crate) use self::uring::{BufferId, Completion, Group, NOBODY, Ring, USER_DATA_BITS, Waited};
 
 /// `CLOCK_MONOTONIC`, for [`clock_ns`].
 pub(crate) const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
@@ -101,6 +103,34 @@ impl SignalFd {
 }
 
 impl AsRawFd for SignalFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Something to poll that another thread makes readable.
+#[derive(Debug)]
+pub(crate) struct EventFd(std::fs::File);
+
+impl EventFd {
+    /// Not readable yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers are passed; a descriptor that comes back is ours.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        Ok(Self(std::fs::File::from(own(fd)?)))
+    }
+
+    /// Makes it readable, and wakes whoever polls it, also when it was readable before.
+    pub(crate) fn signal(&self) -> io::Result<()> {
+        match (&self.0).write(&1_u64.to_ne_bytes()) {
+            // Signalled 2^64 times: it is readable all right.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+}
+
+impl AsRawFd for EventFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -211,7 +241,6 @@ fn errno() -> i32 {
 #[cfg(test)]
 mod tests {
     use std::env;
-    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
 
