@@ -37,7 +37,7 @@ pub use self::either::Loop;
 pub use self::mio::MioLoop;
 pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats, UringStats};
 pub use self::stop::StopHandle;
-pub use self::sys::block_signals;
+pub use self::sys::{block_signals, pin_thread, raise_priority};
 pub use self::uring::UringLoop;
 
 /// Bytes of a receive buffer: more than any door takes, so that a longer datagram is seen to be one.
@@ -51,6 +51,9 @@ pub const LINGER_MAX: Duration = Duration::from_secs(2);
 
 /// How long accepting pauses when descriptors ran out.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest time to spin before a deadline.
+pub const BUSY_POLL_MAX: Duration = Duration::from_millis(1);
 
 /// Bytes of output that a stream holds for a peer that does not read. One that needs more is closed.
 pub const STREAM_OUTPUT_BYTES: usize = 64;
@@ -98,6 +101,9 @@ pub struct IoOptions {
     pub backend: Backend,
     /// When datagrams are taken in.
     pub wake: Wake,
+    /// How long before a deadline to wake and spin until it, and how long the kernel may spin in a device's driver:
+    /// processor time for punctual ticks. At most [`BUSY_POLL_MAX`].
+    pub busy_poll: Duration,
     /// Datagrams taken from each door in one turn. The default for [`IoOptions::new`] is a tick's worth of every
     /// session, four times over.
     pub datagrams_per_turn: usize,
@@ -117,6 +123,7 @@ impl IoOptions {
             sessions_max,
             backend: Backend::Auto,
             wake: Wake::Tick,
+            busy_poll: Duration::ZERO,
             datagrams_per_turn: sessions_max.saturating_mul(DATAGRAMS_PER_SESSION_AND_TICK).max(256),
             receive_buffer_bytes: None,
             signals: false,

@@ -8,6 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::io::{AEGIS_TCP, BindError, DATAGRAMS_PER_SESSION_AND_TICK, IoOptions, door_name, sys};
 use crate::seam::Door;
+use crate::time::Duration;
 
 /// What a small received datagram takes from the receive buffer, in bytes as the kernel counts them (measured: the
 /// usual 212,992 bytes hold 256 of them).
@@ -52,6 +53,9 @@ pub(crate) fn open_door(
             socket.set_only_v6(false)?;
         }
         sys::stamp_and_count_drops(socket.as_fd())?;
+        if options.busy_poll > Duration::ZERO {
+            sys::set_busy_poll(socket.as_fd(), options.busy_poll.as_micros() as u32)?;
+        }
         let received = match options.receive_buffer_bytes {
             Some(bytes) => sys::set_receive_buffer(socket.as_fd(), bytes)?,
             None => {

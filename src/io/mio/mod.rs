@@ -25,9 +25,11 @@ use self::datagrams::{BATCH_DATAGRAMS, Doors};
 use self::streams::Streams;
 use self::timer::Timer;
 use crate::io::sys::SignalFd;
-use crate::io::{AEGIS_TCP, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, sockets};
+use crate::io::{
+    AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, clock, sockets,
+};
 use crate::seam::{Core, Door, Outbox};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Events taken from the poll set in one turn; more stay there.
 const EVENTS_PER_TURN: usize = 256;
@@ -59,6 +61,7 @@ pub struct MioLoop {
     flushes_per_turn: usize,
     /// The core had more to send than one turn allows.
     unsent: bool,
+    busy_poll: Duration,
     stats: IoStats,
 }
 
@@ -120,6 +123,7 @@ impl MioLoop {
                     .div_ceil(BATCH_DATAGRAMS)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
+            busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             stats: IoStats::default(),
         })
     }
@@ -221,15 +225,15 @@ impl MioLoop {
             self.listener.as_ref().and_then(Listener::next_deadline),
         ];
         let deadline = deadline.into_iter().flatten().min();
+        let wake = deadline.map(|deadline| clock::earlier(deadline, self.busy_poll));
         let has_work = self.unsent
             || self.streams.has_work()
             || self.doors.has_work()
-            || self.listener.as_ref().is_some_and(Listener::has_work)
-            || deadline.is_some_and(|deadline| deadline <= now);
-        let timeout = if has_work {
+            || self.listener.as_ref().is_some_and(Listener::has_work);
+        let timeout = if has_work || wake.is_some_and(|wake| wake <= now) {
             Some(time::Duration::ZERO)
         } else {
-            self.stats.calls.timerfd_settime += u64::from(self.timer.set(deadline)?);
+            self.stats.calls.timerfd_settime += u64::from(self.timer.set(wake)?);
             None
         };
         self.stats.calls.epoll_wait += 1;
@@ -239,7 +243,12 @@ impl MioLoop {
                 self.stats.waits_interrupted += 1;
                 Ok(())
             }
-            result => result,
+            result => {
+                if !has_work {
+                    self.clock.spin_until(deadline, self.busy_poll);
+                }
+                result
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 mod batch;
 mod uring;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Write as _};
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -30,6 +30,11 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
     assert_eq!(result, 0, "this system lacks a clock that every Linux has");
     timespec_ns(&time)
+}
+
+/// Lets waits on `socket` spin for up to `us` microseconds in the device's driver before they sleep.
+pub(crate) fn set_busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
+    set_option(socket, libc::SO_BUSY_POLL, us as i32)
 }
 
 /// A timer that becomes readable at an instant.
@@ -76,6 +81,34 @@ pub fn block_signals() -> io::Result<()> {
     // SAFETY: `signals` is an initialised set, and the old one is not asked for.
     let result = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
+}
+
+/// Keeps the calling thread on processor `cpu`.
+///
+/// # Errors
+/// When there is no such processor, or not for us.
+pub fn pin_thread(cpu: u32) -> io::Result<()> {
+    let cpu = cpu as usize;
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the set is plain bits, valid as zeros; `cpu` is within it, and its size is given.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, mem::size_of_val(&set), &set)
+    };
+    check(result)
+}
+
+/// Raises the calling thread's priority by `steps` of niceness above the usual.
+///
+/// # Errors
+/// When we may not: that takes CAP_SYS_NICE.
+pub fn raise_priority(steps: u32) -> io::Result<()> {
+    let nice = -i32::try_from(steps.min(20)).unwrap_or(20);
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
 }
 
 /// SIGINT and SIGTERM as something to poll.
@@ -241,6 +274,7 @@ fn errno() -> i32 {
 #[cfg(test)]
 mod tests {
     use std::env;
+    use std::io::Write as _;
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
 

@@ -23,9 +23,12 @@ use self::streams::Streams;
 use self::tag::Tag;
 use crate::io::sockets::is_exhaustion;
 use crate::io::sys::{Completion, Ring, SignalFd, Waited};
-use crate::io::{ACCEPT_PAUSE, AEGIS_TCP, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, sockets};
+use crate::io::{
+    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, clock,
+    sockets,
+};
 use crate::seam::{Core, Door, Outbox};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Completions of the control ring handled in one turn; the others keep their place.
 const COMPLETIONS_PER_TURN: usize = 256;
@@ -62,6 +65,7 @@ pub struct UringLoop {
     flushes_per_turn: usize,
     /// The core had more to send than one turn allows.
     unsent: bool,
+    busy_poll: Duration,
     /// The rings belong to a thread.
     enabled: bool,
     stats: IoStats,
@@ -178,6 +182,7 @@ impl UringLoop {
                 + (options.datagrams_per_turn.saturating_add(2 * options.sessions_max)).div_ceil(sizes.batch)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
+            busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             enabled: false,
             stats: IoStats::default(),
         })
@@ -297,13 +302,18 @@ impl UringLoop {
             self.doors.next_deadline(next_tick),
             self.listener.as_ref().and_then(|listener| listener.paused_until),
         ];
+        let deadline = deadline.into_iter().flatten().min();
+        let wake = deadline.map(|deadline| clock::earlier(deadline, self.busy_poll));
         let has_work = self.unsent || self.doors.has_work() || self.control.has_completions();
         // A deadline that is past is as good as not sleeping, and the kernel still works out what has completed.
-        let deadline = if has_work { Some(Instant::ZERO) } else { deadline.into_iter().flatten().min() };
+        let wake = if has_work { Some(Instant::ZERO) } else { wake };
         self.stats.calls.uring_wait += 1;
-        if self.control.wait(1, deadline)? == Waited::Interrupted {
+        if self.control.wait(1, wake)? == Waited::Interrupted {
             // The turn finds out what is due.
             self.stats.waits_interrupted += 1;
+        }
+        if !has_work {
+            self.clock.spin_until(deadline, self.busy_poll);
         }
         Ok(())
     }
