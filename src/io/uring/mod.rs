@@ -13,6 +13,8 @@
 mod doors;
 mod streams;
 mod tag;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
