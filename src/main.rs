@@ -12,6 +12,8 @@ use crate::cli::Command;
 
 #[path = "main/assemble.rs"]
 mod assemble;
+#[path = "main/bots.rs"]
+mod bots;
 #[path = "main/cli.rs"]
 mod cli;
 #[path = "main/demo.rs"]

@@ -51,7 +51,7 @@ impl Effective {
     }
 
     /// Whether the option `name` has its default value, wherever it comes from.
-    pub(super) fn is_default(&self, name: &str) -> bool {
+    pub fn is_default(&self, name: &str) -> bool {
         self.get(name).value == KEYS[index_of(name)].default_value()
     }
 

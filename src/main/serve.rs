@@ -85,7 +85,7 @@ fn announce(assembled: &Assembled) {
 
 /// Runs the loop until the first signal, then says goodbye to everyone. A second signal ends that at once.
 fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
-    let Assembled { io, server } = assembled;
+    let Assembled { io, server, .. } = assembled;
     let mut signals = 0;
     while signals == 0 {
         signals += io.run_turn(server)?.signals;
