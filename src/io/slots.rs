@@ -111,6 +111,11 @@ impl<C> Slots<C> {
         self.free.pop().map(|index| self.id(index))
     }
 
+    /// Gives back a reserved slot that was not occupied.
+    pub(super) fn unreserve(&mut self, id: StreamId) {
+        self.free.push(id.index);
+    }
+
     /// Puts `connection` into the slot reserved for it.
     pub(super) fn occupy(&mut self, id: StreamId, connection: C) {
         let slot = &mut self[id.index];
