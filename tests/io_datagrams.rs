@@ -20,6 +20,7 @@ const LONG_TICK: Duration = Duration::from_millis(200);
 over_each_backend! {
     a_thousand_datagrams_are_echoed,
     each_door_answers_from_its_own_socket,
+    many_datagrams_to_one_peer_arrive_as_they_are,
     with_wake_tick_datagrams_wait_for_the_tick,
     with_wake_tick_a_stream_wakes_the_loop_and_datagrams_stay,
     with_wake_event_datagrams_are_taken_at_once,
@@ -56,6 +57,29 @@ fn a_thousand_datagrams_are_echoed(backend: Backend) {
     assert_eq!((stats.send_errors_total(), stats.kernel_drops, stats.receive_errors), (0, 0, 0));
 }
 
+/// Of all lengths, so that over epoll some are joined and some are not.
+fn many_datagrams_to_one_peer_arrive_as_they_are(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 256));
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "aegis-udp");
+    let to = client.local_addr().expect("its address");
+    let lens = [200, 200, 200, 60, 60, 1200, 1200, 7, 7, 0, 0, 8, 7, 7, 9];
+    for (n, len) in lens.into_iter().enumerate() {
+        toy.send(Door::Aegis, to, &vec![n as u8; len]);
+    }
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[0].datagrams_out == 15);
+    for (n, len) in lens.into_iter().enumerate() {
+        let mut buffer = [0xEE; 2000];
+        assert_eq!(client.recv(&mut buffer).expect("it came"), len);
+        assert!(buffer[..len].iter().all(|byte| *byte == n as u8), "in order, and whole");
+    }
+    let stats = server.stats().doors[0];
+    assert_eq!(stats.bytes_out, lens.iter().sum::<usize>() as u64);
+    if backend == Backend::Mio && stats.offload_refused == 0 {
+        assert_eq!(stats.offloaded_out, 4 + 3 + 2, "200 200 200 60, 1200 1200 7, and 8 7");
+    }
+}
+
 fn each_door_answers_from_its_own_socket(backend: Backend) {
     let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
@@ -90,10 +114,10 @@ fn with_wake_tick_datagrams_wait_for_the_tick(backend: Backend) {
         assert_eq!(stats.doors[1].datagrams_in - before.doors[1].datagrams_in, 300);
         assert_eq!(stats.calls.waits() - before.calls.waits(), 1);
         if backend == Backend::IoUring {
-            assert_eq!(
-                stats.calls.total() - before.calls.total(),
-                1 + 1 + 2,
-                "wait, receive, send 256 and 44"
+            let calls = stats.calls.total() - before.calls.total();
+            assert!(
+                calls <= 1 + 300 / 32 + 1 + 2,
+                "a wait, thirty received in each entry, 256 and 44 sent: {calls}"
             );
             continue;
         }

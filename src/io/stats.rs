@@ -34,6 +34,10 @@ pub struct DoorStats {
     pub datagrams_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
+    /// Of the datagrams handed over, those that went several in a message (epoll only).
+    pub offloaded_out: u64,
+    /// Times that sending several in a message was refused: 1 at most, since it is then given up.
+    pub offload_refused: u64,
     /// Datagrams that the kernel dropped because the receive buffer was full. Learnt with the next datagram.
     pub kernel_drops: u64,
     /// Errors reported by receiving; the socket lives on.

@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
@@ -118,22 +119,44 @@ impl ReceiveBatch {
     }
 }
 
-/// Datagrams to send, in batches: the headers are kept, and the bytes stay where they are.
+/// Datagrams to send, in batches of messages: the headers are kept, and the bytes stay where they are.
 #[derive(Debug)]
 pub(crate) struct SendBatch {
     headers: Vec<libc::mmsghdr>,
     addresses: Vec<Address>,
+    segments: Vec<Segments>,
+    /// For each message, which of the datagrams it is.
+    ranges: Vec<Range<usize>>,
     iovecs: Vec<libc::iovec>,
-    lens: Vec<u16>,
 }
 
 /// A [`SendBatch`] that points to the bytes of `'a`.
 #[derive(Debug)]
 pub(crate) struct LoadedBatch<'a> {
     headers: &'a mut [libc::mmsghdr],
-    lens: &'a [u16],
+    ranges: &'a [Range<usize>],
+    iovecs: &'a mut [libc::iovec],
     _bytes: PhantomData<&'a [u8]>,
 }
+
+/// The control message that has the kernel cut a message into datagrams of a length.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Segments {
+    len: usize,
+    level: i32,
+    kind: i32,
+    segment_bytes: u16,
+    _padding: [u8; 6],
+}
+
+const _: () = assert!(mem::offset_of!(Segments, segment_bytes) == mem::size_of::<libc::cmsghdr>());
+
+/// Datagrams that one message may hold: what every kernel takes that knows of it.
+const SEGMENTS_MAX: usize = 64;
+
+/// Bytes that one message may hold: those of the longest UDP datagram, less the longest headers.
+const MESSAGE_BYTES_MAX: usize = 65_000;
 
 // SAFETY: as for `ReceiveBatch`; pointers to a caller's bytes are followed only through a `LoadedBatch`, which borrows
 // both.
@@ -143,44 +166,119 @@ impl SendBatch {
     /// Room for `count` datagrams.
     pub(crate) fn new(count: usize) -> Self {
         assert!(count > 0);
-        let mut header = empty_header();
-        header.msg_hdr.msg_iovlen = 1;
+        let segments = Segments {
+            len: mem::offset_of!(Segments, segment_bytes) + mem::size_of::<u16>(),
+            level: libc::SOL_UDP,
+            kind: libc::UDP_SEGMENT,
+            segment_bytes: 0,
+            _padding: [0; 6],
+        };
         Self {
-            headers: vec![header; count],
+            headers: vec![empty_header(); count],
             addresses: vec![Address::ZERO; count],
+            segments: vec![segments; count],
+            ranges: vec![0..0; count],
             iovecs: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; count],
-            lens: vec![0; count],
         }
     }
 
     /// Loads datagrams until the batch is full or `messages` ends. `dual_stack` says that the socket is an IPv6 one
-    /// that serves IPv4 peers too.
+    /// that serves IPv4 peers too. With `offload`, datagrams in a row for the same peer go as one message, where
+    /// all are equally long but the last, which may be shorter.
     pub(crate) fn load<'a, 'm: 'a>(
         &'a mut self,
         dual_stack: bool,
+        offload: bool,
         messages: &mut impl Iterator<Item = (SocketAddr, &'m [u8])>,
     ) -> LoadedBatch<'a> {
-        let mut len = 0;
-        while len < self.headers.len()
+        let (mut len, mut datagrams) = (0, 0);
+        let mut last: Option<(SocketAddr, Joining)> = None;
+        while datagrams < self.iovecs.len()
             && let Some((to, bytes)) = messages.next()
         {
-            let (address, iovec) = (&mut self.addresses[len], &mut self.iovecs[len]);
-            let header = &mut self.headers[len].msg_hdr;
-            header.msg_namelen = address.write(to, dual_stack);
-            header.msg_name = ptr::from_mut(address).cast();
-            *iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-            header.msg_iov = iovec;
-            self.lens[len] = bytes.len() as u16;
+            self.iovecs[datagrams] =
+                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            datagrams += 1;
+            if offload
+                && let Some((peer, joining)) = &mut last
+                && *peer == to
+                && joining.join(bytes.len())
+            {
+                self.ranges[len - 1].end = datagrams;
+                continue;
+            }
+            last = Some((to, Joining::new(bytes.len())));
+            self.ranges[len] = datagrams - 1..datagrams;
+            self.headers[len].msg_hdr.msg_namelen = self.addresses[len].write(to, dual_stack);
             len += 1;
         }
-        LoadedBatch { headers: &mut self.headers[..len], lens: &self.lens[..len], _bytes: PhantomData }
+        for index in 0..len {
+            self.lay_out(index);
+        }
+        LoadedBatch {
+            headers: &mut self.headers[..len],
+            ranges: &self.ranges[..len],
+            iovecs: &mut self.iovecs[..datagrams],
+            _bytes: PhantomData,
+        }
+    }
+
+    /// Points the header of message `index` to its parts.
+    fn lay_out(&mut self, index: usize) {
+        let range = self.ranges[index].clone();
+        let segments = &mut self.segments[index];
+        let header = &mut self.headers[index].msg_hdr;
+        header.msg_name = ptr::from_mut(&mut self.addresses[index]).cast();
+        let iovecs = &mut self.iovecs[range];
+        header.msg_iov = iovecs.as_mut_ptr();
+        header.msg_iovlen = iovecs.len() as _;
+        (header.msg_control, header.msg_controllen) = if iovecs.len() > 1 {
+            segments.segment_bytes = iovecs[0].iov_len as u16;
+            (ptr::from_mut(segments).cast(), mem::size_of::<Segments>() as _)
+        } else {
+            (ptr::null_mut(), 0)
+        };
+    }
+}
+
+/// Which datagrams may still be joined to a message.
+#[derive(Debug)]
+struct Joining {
+    segment_bytes: usize,
+    bytes: usize,
+    datagrams: usize,
+    is_closed: bool,
+}
+
+impl Joining {
+    fn new(bytes: usize) -> Self {
+        Self { segment_bytes: bytes, bytes, datagrams: 1, is_closed: false }
+    }
+
+    /// Joins a datagram of `bytes` if it may be.
+    fn join(&mut self, bytes: usize) -> bool {
+        let may = !self.is_closed
+            && (1..=self.segment_bytes).contains(&bytes)
+            && self.datagrams < SEGMENTS_MAX
+            && self.bytes + bytes <= MESSAGE_BYTES_MAX;
+        if may {
+            self.datagrams += 1;
+            self.bytes += bytes;
+            self.is_closed = bytes < self.segment_bytes;
+        }
+        may
     }
 }
 
 impl LoadedBatch<'_> {
-    /// How many datagrams are loaded.
+    /// How many messages are loaded.
     pub(crate) fn len(&self) -> usize {
         self.headers.len()
+    }
+
+    /// How many datagrams message `index` is.
+    pub(crate) fn datagrams(&self, index: usize) -> usize {
+        self.ranges[index].len()
     }
 
     /// The header of message `index`, for as long as the batch is loaded.
@@ -189,11 +287,11 @@ impl LoadedBatch<'_> {
     }
 
     /// The length of message `index`.
-    pub(crate) fn len_of(&self, index: usize) -> u16 {
-        self.lens[index]
+    pub(crate) fn len_of(&self, index: usize) -> usize {
+        self.iovecs[self.ranges[index].clone()].iter().map(|iovec| iovec.iov_len).sum()
     }
 
-    /// Sends the loaded datagrams from number `first` on, without blocking. Returns how many went (at least one), or
+    /// Sends the loaded messages from number `first` on, without blocking. Returns how many went (at least one), or
     /// why the first of them did not.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, first: usize) -> Result<usize, i32> {
         let headers = &mut self.headers[first..];
@@ -210,9 +308,23 @@ impl LoadedBatch<'_> {
         usize::try_from(sent).map_err(|_| errno())
     }
 
-    /// Bytes of the `count` datagrams from number `first` on, which [`LoadedBatch::send`] just sent.
-    pub(crate) fn bytes_sent(&self, first: usize, count: usize) -> u64 {
-        self.headers[first..first + count].iter().map(|header| u64::from(header.msg_len)).sum()
+    /// Sends one datagram, of message `index`, alone. Returns its length.
+    pub(crate) fn send_one(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        index: usize,
+        datagram: usize,
+    ) -> Result<usize, i32> {
+        let iovec = &mut self.iovecs[self.ranges[index].clone()][datagram];
+        let mut header = self.headers[index].msg_hdr;
+        header.msg_iov = iovec;
+        header.msg_iovlen = 1;
+        header.msg_control = ptr::null_mut();
+        header.msg_controllen = 0;
+        // SAFETY: as for `send`; the header is a copy that lives through the call.
+        let sent =
+            unsafe { libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| errno())
     }
 }
 
@@ -394,9 +506,9 @@ mod tests {
         for round in 0..5_u8 {
             let bytes = [[round; 16]; 3];
             let mut messages = bytes.iter().map(|bytes| (to, &bytes[..4 + usize::from(round)]));
-            let mut loaded = sending.load(false, &mut messages);
+            let mut loaded = sending.load(false, false, &mut messages);
             assert_eq!(loaded.send(client.as_fd(), 0), Ok(3));
-            assert_eq!(loaded.bytes_sent(0, 3), 3 * (4 + u64::from(round)));
+            assert_eq!((0..3).map(|n| loaded.len_of(n)).sum::<usize>(), 3 * (4 + usize::from(round)));
             assert_eq!(receiving.receive(server.as_fd(), 4), Ok(3));
             for (n, sent) in bytes.iter().enumerate() {
                 let datagram = receiving.get(n);
@@ -406,5 +518,55 @@ mod tests {
             }
         }
         assert_eq!(receiving.receive(server.as_fd(), 4), Err(libc::EAGAIN));
+    }
+
+    /// Joined are only datagrams in a row, for the same peer, equally long but for the last; and they arrive as the
+    /// datagrams that they were.
+    #[test]
+    fn offloaded_datagrams_arrive_as_they_were() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let clients = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));
+        let [a, b] = [0, 1].map(|n| clients[n].local_addr().expect("its address"));
+        let bytes: Vec<_> = (0..200_u8).collect();
+        let datagrams = [
+            (a, &bytes[..100]),
+            (a, &bytes[100..]),
+            (a, &bytes[7..70]),
+            (a, &bytes[8..71]),
+            (b, &bytes[..100]),
+            (a, &bytes[..100]),
+            (a, &bytes[..101]),
+            (a, &bytes[..0]),
+            (a, &bytes[..0]),
+        ];
+        let mut batch = SendBatch::new(16);
+        let mut loaded = batch.load(false, true, &mut datagrams.into_iter());
+        let joined: Vec<_> = (0..loaded.len()).map(|index| loaded.datagrams(index)).collect();
+        assert_eq!(joined, [3, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(loaded.len_of(0), 263);
+        match loaded.send(server.as_fd(), 0) {
+            Ok(sent) => assert_eq!(sent, 7),
+            Err(errno) => return println!("skipped, no offload here: {errno}"),
+        }
+        assert_eq!(loaded.send_one(server.as_fd(), 0, 1), Ok(100));
+        for (to, sent) in datagrams.into_iter().chain([datagrams[1]]) {
+            let mut buffer = [0; 300];
+            let client = &clients[usize::from(to == b)];
+            client.set_nonblocking(true).expect("a socket option");
+            let len = client.recv(&mut buffer).expect("it is here");
+            assert_eq!(&buffer[..len], sent);
+        }
+    }
+
+    #[test]
+    fn a_message_holds_so_many_datagrams_and_bytes() {
+        let bytes = [0; 1200];
+        let to = address("127.0.0.1:9");
+        for (len, expected) in [(100, [64, 64, 22]), (1200, [54, 54, 42])] {
+            let mut batch = SendBatch::new(150);
+            let loaded = batch.load(false, true, &mut std::iter::repeat((to, &bytes[..len])));
+            let joined: Vec<_> = (0..loaded.len()).map(|index| loaded.datagrams(index)).collect();
+            assert_eq!(joined, expected);
+        }
     }
 }

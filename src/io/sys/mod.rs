@@ -15,7 +15,7 @@ use std::ptr;
 
 use crate::time::Instant;
 
-pub(crate) use self::batch::{ReceiveBatch, SendBatch};
+pub(crate) use self::batch::{LoadedBatch, ReceiveBatch, SendBatch};
 pub(crate) use self::uring::{BufferId, Completion, Group, NOBODY, Ring, USER_DATA_BITS, Waited};
 
 /// `CLOCK_MONOTONIC`, for [`clock_ns`].

@@ -111,6 +111,7 @@ impl Ring {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .setup_submit_all()
             .setup_r_disabled()
             .setup_clamp()
@@ -228,7 +229,7 @@ impl Ring {
             self.push(
                 entry.flags(squeue::Flags::SKIP_SUCCESS),
                 RESULT,
-                user_data(index, batch.len_of(index)),
+                user_data(index, batch.len_of(index) as u16),
             )?;
         }
         // What the batch points to is the caller's again after this.
@@ -260,6 +261,35 @@ impl Ring {
             Err((Some(libc::EAGAIN | libc::EBUSY), _)) => Ok(Waited::Over),
             Err((_, error)) => Err(error),
         }
+    }
+
+    /// Submits what is queued and has the kernel work out everything that has arrived, without waiting: nothing at all
+    /// when there is nothing, and at most `entries_max` entries otherwise. Returns how many it took.
+    ///
+    /// The kernel does some thirty datagrams in an entry. A wait for as many completions as can be until a moment that
+    /// has passed does all of them, but sleeps at the end, and a sleep costs more than many entries.
+    pub(crate) fn collect(&mut self, entries_max: u64) -> io::Result<u64> {
+        self.check()?;
+        let mut entries = 0;
+        while entries < entries_max && self.is_pending() {
+            entries += 1;
+            match self.enter(EnterFlags::GETEVENTS).map_err(|error| (error.raw_os_error(), error)) {
+                Ok(_) | Err((Some(libc::EINTR), _)) => {}
+                // Short of memory for a moment, or of room for completions, which the caller is about to make.
+                Err((Some(libc::EAGAIN | libc::EBUSY), _)) => break,
+                Err((_, error)) => return Err(error),
+            }
+            if !self.ring.submission().taskrun() {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Whether an entry would bring anything.
+    fn is_pending(&mut self) -> bool {
+        let queue = self.ring.submission();
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
     /// Whether completions wait to be taken.
@@ -322,6 +352,13 @@ impl Ring {
         self.groups[usize::from(buffer.group.0)].give_back(buffer.index);
     }
 
+    /// Enters the kernel without waiting. Without [`EnterFlags::GETEVENTS`] what has arrived stays as it is.
+    fn enter(&mut self, flags: EnterFlags) -> io::Result<usize> {
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: no argument is passed; see `push` for what the queued requests point to.
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags.bits(), None) }
+    }
+
     fn check(&self) -> io::Result<()> {
         if self.broken { Err(io::Error::other("the ring is broken")) } else { Ok(()) }
     }
@@ -347,7 +384,7 @@ impl Ring {
         let mut entries = 0;
         while !self.ring.submission().is_empty() {
             entries += 1;
-            let result = self.ring.submitter().submit();
+            let result = self.enter(EnterFlags::empty());
             let retry = match &result {
                 Ok(_) => true,
                 Err(error) => {

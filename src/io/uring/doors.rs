@@ -138,8 +138,9 @@ impl Doors {
     }
 
     /// Whether there is something to drain without waiting.
-    pub(super) fn has_work(&self) -> bool {
-        self.sockets.iter().flatten().any(|socket| socket.readable || !socket.queue.is_empty())
+    pub(super) fn has_work(&mut self) -> bool {
+        self.ring.has_overflowed()
+            || self.sockets.iter().flatten().any(|socket| socket.readable || !socket.queue.is_empty())
     }
 
     /// When the doors next want to be watched again.
@@ -209,10 +210,7 @@ impl Doors {
             stats.uring.rearms += u64::from(mem::replace(&mut socket.has_received, true));
             self.ring.receive_datagrams(socket.file, socket.group, Tag::Receive(socket.door).pack())?;
         }
-        // For more completions than can come, but until now: the kernel goes on while there is something to do, and
-        // then finds that the time is over.
-        stats.calls.uring_enter += 1;
-        self.ring.wait(self.completions, Some(Instant::ZERO))?;
+        stats.calls.uring_enter += self.ring.collect(self.completions as u64)?;
         self.reap(stats);
         Ok(())
     }
@@ -254,13 +252,13 @@ impl Doors {
             };
             let mut messages = ours.map(|index| (datagrams[index].to, outbox.datagram_bytes(index)));
             loop {
-                let mut loaded = self.sending.load(socket.dual_stack, &mut messages);
+                let mut loaded = self.sending.load(socket.dual_stack, false, &mut messages);
                 if loaded.len() == 0 {
                     break;
                 }
                 let door_stats = &mut stats.doors[door as usize];
                 door_stats.datagrams_out += loaded.len() as u64;
-                door_stats.bytes_out += (0..loaded.len()).map(|n| u64::from(loaded.len_of(n))).sum::<u64>();
+                door_stats.bytes_out += (0..loaded.len()).map(|n| loaded.len_of(n) as u64).sum::<u64>();
                 // Only what fails is told, and then taken off the counts again.
                 let tag = |_: usize, len: u16| Tag::Send(door, len).pack();
                 stats.calls.uring_enter += self.ring.send(socket.file, &mut loaded, tag)?;
