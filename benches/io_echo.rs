@@ -2,8 +2,9 @@
 //!
 //! `cargo bench --bench io_echo` prints, for each number of clients, the processor time of the loop's thread for a
 //! datagram in and its echo out, and the system calls of a tick: the median of several runs, taken in turns so that
-//! whatever else the machine does disturbs both alike. `-- --busy-poll-us N` and `-- --pin CPU` apply those options;
-//! lateness is how long after its time a tick ran.
+//! whatever else the machine does disturbs both alike. Lateness is how long after its time a tick ran, what it drained
+//! before included. `-- --clients N` measures that number only; `-- --busy-poll-us N` and `-- --pin CPU` apply those
+//! options.
 
 use std::env;
 use std::fs;
@@ -22,6 +23,8 @@ const TICK: Duration = Duration::from_nanos(16_666_667);
 const RUNS: usize = 5;
 const WARM_UP_TICKS: usize = 30;
 const TICKS: usize = 120;
+/// As a test, only whether it works.
+const TEST_TICKS: usize = 3;
 /// The clients' datagrams come in so many bunches a tick.
 const BUNCHES: usize = 16;
 
@@ -87,17 +90,23 @@ fn main() {
     };
     let busy_poll = Duration::from_micros(u64::from(number("--busy-poll-us").unwrap_or(0)));
     let pin = number("--pin");
+    let has = |flag: &str| env::args().any(|arg| arg == flag);
+    let is_bench = has("--bench") && !has("--test");
+    let (sizes, runs, ticks): (&[usize], _, _) =
+        if is_bench { (&[64, 256, 1024], RUNS, TICKS) } else { (&[8], 1, TEST_TICKS) };
+    let one = number("--clients").map(|clients| [clients as usize]);
+    let sizes = one.as_ref().map_or(sizes, |one| one);
     println!("clients  backend   CPU/datagram  calls/tick  late (median)  lost");
-    for clients in [64, 256, 1024] {
+    for &clients in sizes {
         let mut costs = [Vec::new(), Vec::new()];
-        for _ in 0..RUNS {
+        for _ in 0..runs {
             for (backend, costs) in [Backend::Mio, Backend::IoUring].into_iter().zip(&mut costs) {
-                costs.push(run(backend, clients, busy_poll, pin));
+                costs.push(run(backend, clients, ticks, busy_poll, pin));
             }
         }
         for (name, mut costs) in ["epoll", "io_uring"].into_iter().zip(costs) {
             costs.sort_by(|a, b| a.us_per_datagram.total_cmp(&b.us_per_datagram));
-            let Cost { us_per_datagram, calls_per_tick, lateness_us, .. } = costs[RUNS / 2];
+            let Cost { us_per_datagram, calls_per_tick, lateness_us, .. } = costs[runs / 2];
             let lost: u64 = costs.iter().map(|cost| cost.lost).sum();
             println!(
                 "{clients:7}  {name:8}  {us_per_datagram:9.2} µs  {calls_per_tick:10.1}  {lateness_us:10.1} µs  {lost:4}"
@@ -106,7 +115,7 @@ fn main() {
     }
 }
 
-fn run(backend: Backend, clients: usize, busy_poll: Duration, pin: Option<u32>) -> Cost {
+fn run(backend: Backend, clients: usize, ticks: usize, busy_poll: Duration, pin: Option<u32>) -> Cost {
     let mut options = IoOptions::new(1, clients);
     options.backend = backend;
     options.busy_poll = busy_poll;
@@ -122,7 +131,7 @@ fn run(backend: Backend, clients: usize, busy_poll: Duration, pin: Option<u32>) 
         if let Some(cpu) = pin {
             io::pin_thread(cpu).expect("such a processor");
         }
-        measure(&mut server)
+        measure(&mut server, ticks)
     });
     let cost = measured.join().expect("the server's thread");
     is_over.store(true, Ordering::Relaxed);
@@ -130,7 +139,7 @@ fn run(backend: Backend, clients: usize, busy_poll: Duration, pin: Option<u32>) 
     cost
 }
 
-fn measure(server: &mut Loop) -> Cost {
+fn measure(server: &mut Loop, ticks: usize) -> Cost {
     let mut core = Echo {
         next_tick: server.clock().now() + TICK,
         lateness_ns: Vec::with_capacity(TICKS + WARM_UP_TICKS),
@@ -145,14 +154,14 @@ fn measure(server: &mut Loop) -> Cost {
     turn_ticks(server, &mut core, WARM_UP_TICKS);
     core.lateness_ns.clear();
     let (before, cpu_before) = (*server.stats(), thread_cpu_ns());
-    turn_ticks(server, &mut core, TICKS);
+    turn_ticks(server, &mut core, ticks);
     let (after, cpu_ns) = (*server.stats(), thread_cpu_ns() - cpu_before);
     let datagrams = after.doors[0].datagrams_in - before.doors[0].datagrams_in;
     core.lateness_ns.sort_unstable();
     Cost {
         us_per_datagram: cpu_ns as f64 / 1000.0 / datagrams as f64,
-        calls_per_tick: (after.calls.total() - before.calls.total()) as f64 / TICKS as f64,
-        lateness_us: core.lateness_ns[TICKS / 2] as f64 / 1000.0,
+        calls_per_tick: (after.calls.total() - before.calls.total()) as f64 / ticks as f64,
+        lateness_us: core.lateness_ns[core.lateness_ns.len() / 2] as f64 / 1000.0,
         lost: after.doors[0].kernel_drops,
     }
 }

@@ -77,7 +77,7 @@ pub enum Wake {
 /// What moves the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Backend {
-    /// Whatever costs least. That is `epoll`: io_uring costs the same where measured, and fewer systems allow it.
+    /// Whatever costs least. That is `epoll`: io_uring saved nothing where measured, and fewer systems allow it.
     #[default]
     Auto,
     /// `epoll`, through mio.

@@ -267,7 +267,8 @@ impl Ring {
     /// when there is nothing, and at most `entries_max` entries otherwise. Returns how many it took.
     ///
     /// The kernel does some thirty datagrams in an entry. A wait for as many completions as can be until a moment that
-    /// has passed does all of them, but sleeps at the end, and a sleep costs more than many entries.
+    /// has passed does all of them in one, but sleeps at its end, and enters also when nothing has arrived. What they cost
+    /// could not be told apart.
     pub(crate) fn collect(&mut self, entries_max: u64) -> io::Result<u64> {
         self.check()?;
         let mut entries = 0;

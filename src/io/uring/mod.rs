@@ -5,8 +5,8 @@
 //! out only when their ring is entered, so that datagrams that arrive between ticks disturb nobody, while one byte
 //! on a stream ends the sleep: a single ring could wait for a number of completions, but not for certain ones.
 //!
-//! A busy turn at a tick costs three entries into the kernel, however many datagrams it moves: one to sleep, one to
-//! receive everything, one to send everything (per outbox of [`BATCH_MAX`] datagrams).
+//! A busy turn at a tick enters the kernel once to sleep, once to receive some thirty datagrams each time, and once to
+//! send everything (per outbox of at most [`BATCH_MAX`] datagrams).
 //!
 //! A ring belongs to one thread. The loop may be bound by one thread and turned by another, but then always by that.
 
