@@ -32,6 +32,7 @@
 //! | 49, 51, 58 | no descriptors left, peers that reset, signals | io_streams.rs, `io::sys`, io_signals.rs |
 //! | 50 | connects and closes at once | malformed_streams.rs |
 //! | 52, 53, 56 | errors of sockets, datagrams cut by the kernel | `io::mio`, io_datagrams.rs, malformed_datagrams.rs (17) |
+//! | 55 | an offload is refused | `io::mio` |
 //! | 57 | 1.2.3.4 and ::ffff:1.2.3.4 | `session::drops`, `server::addresses`, sessions.rs, io_datagrams.rs |
 //! | 59 | one spammer | here, io_datagrams.rs |
 //! | 60 | invalid packets by the million | log_rules.rs |
@@ -39,9 +40,10 @@
 //! | 62, 64 | clocks that jump; times later than now | `io::clock`, `time` |
 //! | 65 | tick, time and sequences wrap at different periods | here, malformed_to_client.rs |
 //! | 66, 67 | timers far away; endless timeouts | `storage::deadlines`, here |
+//! | 69, 70, 72 | completions overflow, buffers run out, an accepted connection that nobody takes | `io::uring` |
 //!
 //! Not here: 6, 10, 12 to 16, 32 and 68 are about fragments, ordered channels, handshakes with keys and congestion
-//! windows, of which Aegis has none. 55, 69, 70 and 72 are about interfaces of the kernel that no driver uses.
+//! windows, of which Aegis has none.
 
 mod common;
 mod raw;

@@ -2,6 +2,7 @@
 //! 53 (ENOBUFS, which loopback cannot be made to say) is a unit test beside the sending code, as is case 62 beside the
 //! clock.
 
+#[macro_use]
 mod io_toy;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -9,16 +10,37 @@ use std::thread;
 use std::time;
 
 use io_toy::{Toy, address_of, bind, everything, everything_at, tcp_client, turn_until, udp_client};
-use tickwire::io::{BindError, IDLE_INTERVAL, IoOptions, MioLoop, SendError, Wake};
+use tickwire::io::{Backend, BindError, IDLE_INTERVAL, IoOptions, Loop, SendError, Wake};
 use tickwire::seam::Door;
 use tickwire::time::Duration;
 
 /// Long enough that no test reaches it unless it waits for it.
 const LONG_TICK: Duration = Duration::from_millis(200);
 
-#[test]
-fn a_thousand_datagrams_are_echoed() {
-    let mut server = bind(&everything(1, 1000));
+over_each_backend! {
+    a_thousand_datagrams_are_echoed,
+    each_door_answers_from_its_own_socket,
+    many_datagrams_to_one_peer_arrive_as_they_are,
+    with_wake_tick_datagrams_wait_for_the_tick,
+    with_wake_tick_a_stream_wakes_the_loop_and_datagrams_stay,
+    with_wake_event_datagrams_are_taken_at_once,
+    with_wake_event_what_a_turn_leaves_over_comes_next_turn,
+    while_nobody_plays_a_flood_wakes_once_per_interval,
+    an_empty_server_sleeps,
+    case_19_an_empty_datagram_is_a_datagram,
+    case_52_a_closed_port_of_a_peer_stops_nobody,
+    case_52_refused_addresses_lose_their_own_datagram_only,
+    a_door_that_is_closed_swallows_and_counts,
+    case_56_a_long_datagram_stays_longer_than_the_limit,
+    case_59_a_spammer_does_not_starve_the_others,
+    what_the_kernel_drops_is_counted,
+    receive_times_do_not_include_the_wait_for_the_tick,
+    case_57_a_dual_stack_socket_has_ipv4_peers,
+    a_taken_address_is_named,
+}
+
+fn a_thousand_datagrams_are_echoed(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 1000));
     let mut toy = Toy::playing(server.clock().now(), Duration::from_millis(10));
     let clients: Vec<_> = (0..10).map(|_| udp_client(&server, "aegis-udp")).collect();
     for n in 0..1000_u32 {
@@ -35,9 +57,31 @@ fn a_thousand_datagrams_are_echoed() {
     assert_eq!((stats.send_errors_total(), stats.kernel_drops, stats.receive_errors), (0, 0, 0));
 }
 
-#[test]
-fn each_door_answers_from_its_own_socket() {
-    let mut server = bind(&everything(1, 8));
+/// Of all lengths, so that over epoll some are joined and some are not.
+fn many_datagrams_to_one_peer_arrive_as_they_are(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 256));
+    let mut toy = Toy::idle();
+    let client = udp_client(&server, "aegis-udp");
+    let to = client.local_addr().expect("its address");
+    let lens = [200, 200, 200, 60, 60, 1200, 1200, 7, 7, 0, 0, 8, 7, 7, 9];
+    for (n, len) in lens.into_iter().enumerate() {
+        toy.send(Door::Aegis, to, &vec![n as u8; len]);
+    }
+    turn_until(&mut server, &mut toy, |server, _| server.stats().doors[0].datagrams_out == 15);
+    for (n, len) in lens.into_iter().enumerate() {
+        let mut buffer = [0xEE; 2000];
+        assert_eq!(client.recv(&mut buffer).expect("it came"), len);
+        assert!(buffer[..len].iter().all(|byte| *byte == n as u8), "in order, and whole");
+    }
+    let stats = server.stats().doors[0];
+    assert_eq!(stats.bytes_out, lens.iter().sum::<usize>() as u64);
+    if backend == Backend::Mio && stats.offload_refused == 0 {
+        assert_eq!(stats.offloaded_out, 4 + 3 + 2, "200 200 200 60, 1200 1200 7, and 8 7");
+    }
+}
+
+fn each_door_answers_from_its_own_socket(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     let names = ["aegis-udp", "rtype-udp", "fignet-udp"];
     let clients = names.map(|name| udp_client(&server, name));
@@ -52,9 +96,8 @@ fn each_door_answers_from_its_own_socket() {
 }
 
 /// While somebody plays, datagrams wake nobody, and a whole tick of them costs what its batches cost.
-#[test]
-fn with_wake_tick_datagrams_wait_for_the_tick() {
-    let mut server = bind(&everything(1, 256));
+fn with_wake_tick_datagrams_wait_for_the_tick(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 256));
     let mut toy = Toy::playing(server.clock().now(), LONG_TICK);
     toy.heartbeat = false;
     let client = udp_client(&server, "rtype-udp");
@@ -69,7 +112,15 @@ fn with_wake_tick_datagrams_wait_for_the_tick() {
         let stats = server.stats();
         assert!(turn.now >= due, "woken before the tick");
         assert_eq!(stats.doors[1].datagrams_in - before.doors[1].datagrams_in, 300);
-        assert_eq!(stats.calls.epoll_wait - before.calls.epoll_wait, 1);
+        assert_eq!(stats.calls.waits() - before.calls.waits(), 1);
+        if backend == Backend::IoUring {
+            let calls = stats.calls.total() - before.calls.total();
+            assert!(
+                calls <= 1 + 300 / 32 + 1 + 2,
+                "a wait, thirty received in each entry, 256 and 44 sent: {calls}"
+            );
+            continue;
+        }
         assert!(stats.calls.timerfd_settime - before.calls.timerfd_settime <= 1);
         assert_eq!(stats.calls.recvmmsg - before.calls.recvmmsg, 3 + 2, "three batches, and two quiet doors");
         assert_eq!(stats.calls.sendmmsg - before.calls.sendmmsg, 3);
@@ -78,24 +129,22 @@ fn with_wake_tick_datagrams_wait_for_the_tick() {
 }
 
 /// A stream's wake in between leaves the datagrams where they are.
-#[test]
-fn with_wake_tick_a_stream_wakes_the_loop_and_datagrams_stay() {
-    let mut server = bind(&everything(4, 8));
+fn with_wake_tick_a_stream_wakes_the_loop_and_datagrams_stay(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::playing(server.clock().now(), Duration::from_secs(3600));
     let client = udp_client(&server, "aegis-udp");
     client.send(b"later").expect("sent");
     let _stream = tcp_client(&server);
     turn_until(&mut server, &mut toy, |_, toy| !toy.streams.is_empty());
     assert!(toy.datagrams.is_empty());
-    assert_eq!(server.stats().calls.recvmmsg, 0);
+    assert_eq!((server.stats().calls.recvmmsg, server.stats().calls.uring_enter), (0, 0));
     // The last player goes: now what waits is told of.
     toy.tick = None;
     turn_until(&mut server, &mut toy, |_, toy| toy.datagrams.len() == 1);
 }
 
-#[test]
-fn with_wake_event_datagrams_are_taken_at_once() {
-    let mut options = everything(1, 8);
+fn with_wake_event_datagrams_are_taken_at_once(backend: Backend) {
+    let mut options = everything(backend, 1, 8);
     options.wake = Wake::Event;
     let mut server = bind(&options);
     let mut toy = Toy::playing(server.clock().now(), Duration::from_secs(3600));
@@ -108,9 +157,8 @@ fn with_wake_event_datagrams_are_taken_at_once() {
 }
 
 /// A turn's bound cuts a burst short, but its edge is not lost.
-#[test]
-fn with_wake_event_what_a_turn_leaves_over_comes_next_turn() {
-    let mut options = everything(1, 256);
+fn with_wake_event_what_a_turn_leaves_over_comes_next_turn(backend: Backend) {
+    let mut options = everything(backend, 1, 256);
     options.wake = Wake::Event;
     options.datagrams_per_turn = 100;
     let mut server = bind(&options);
@@ -126,9 +174,8 @@ fn with_wake_event_what_a_turn_leaves_over_comes_next_turn() {
 }
 
 /// A flood at an empty server wakes it no more than once per tick's time.
-#[test]
-fn while_nobody_plays_a_flood_wakes_once_per_interval() {
-    let mut server = bind(&everything(1, 64));
+fn while_nobody_plays_a_flood_wakes_once_per_interval(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 64));
     let mut toy = Toy::idle();
     toy.heartbeat = false;
     let client = udp_client(&server, "aegis-udp");
@@ -157,13 +204,12 @@ fn while_nobody_plays_a_flood_wakes_once_per_interval() {
     flood.join().expect("the flood ends");
     assert!(drains > 1, "it was woken");
     // Each drain is a wake, and each return to the poll set another.
-    assert!(server.stats().calls.epoll_wait <= 2 * drains + 4, "{:?} {drains}", server.stats());
+    assert!(server.stats().calls.waits() <= 2 * drains + 4, "{:?} {drains}", server.stats());
 }
 
 /// Nobody there, nothing due: one wait, for as long as it lasts.
-#[test]
-fn an_empty_server_sleeps() {
-    let mut server = bind(&everything(1, 8));
+fn an_empty_server_sleeps(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     toy.heartbeat = false;
     let stop = server.stop_handle();
@@ -174,13 +220,12 @@ fn an_empty_server_sleeps() {
     server.run(&mut toy, |_, _| false).expect("stopped, not failed");
     stopper.join().expect("the stopper ends");
     let calls = server.stats().calls;
-    assert!(calls.epoll_wait <= 2, "{calls:?}");
-    assert_eq!((calls.timerfd_settime, calls.recvmmsg, calls.sendmmsg), (0, 0, 0));
+    assert!(calls.waits() <= 2, "{calls:?}");
+    assert_eq!((calls.timerfd_settime, calls.recvmmsg, calls.sendmmsg, calls.uring_enter), (0, 0, 0, 0));
 }
 
-#[test]
-fn case_19_an_empty_datagram_is_a_datagram() {
-    let mut server = bind(&everything(1, 8));
+fn case_19_an_empty_datagram_is_a_datagram(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     let client = udp_client(&server, "aegis-udp");
     for bytes in [&b""[..], b"", b"after"] {
@@ -194,9 +239,8 @@ fn case_19_an_empty_datagram_is_a_datagram() {
 }
 
 /// A peer whose port is closed makes its host complain with every datagram that we send there.
-#[test]
-fn case_52_a_closed_port_of_a_peer_stops_nobody() {
-    let mut server = bind(&everything(1, 8));
+fn case_52_a_closed_port_of_a_peer_stops_nobody(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     let honest = udp_client(&server, "aegis-udp");
     for n in 1..=50 {
@@ -210,9 +254,8 @@ fn case_52_a_closed_port_of_a_peer_stops_nobody() {
 }
 
 /// Addresses that the kernel refuses, first, last and in the middle of a batch: the others still go.
-#[test]
-fn case_52_refused_addresses_lose_their_own_datagram_only() {
-    let mut server = bind(&everything(1, 8));
+fn case_52_refused_addresses_lose_their_own_datagram_only(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     let client = udp_client(&server, "fignet-udp");
     let honest = client.local_addr().expect("its address");
@@ -231,9 +274,9 @@ fn case_52_refused_addresses_lose_their_own_datagram_only() {
     assert!(stats.send_errors[SendError::Invalid as usize] >= 3, "{stats:?}");
 }
 
-#[test]
-fn a_door_that_is_closed_swallows_and_counts() {
+fn a_door_that_is_closed_swallows_and_counts(backend: Backend) {
     let mut options = IoOptions::new(1, 1);
+    options.backend = backend;
     options.doors[0] = Some("127.0.0.1:0".parse().expect("an address"));
     let mut server = bind(&options);
     let mut toy = Toy::idle();
@@ -242,9 +285,8 @@ fn a_door_that_is_closed_swallows_and_counts() {
 }
 
 /// What is longer than any door takes is seen to be, however long it was.
-#[test]
-fn case_56_a_long_datagram_stays_longer_than_the_limit() {
-    let mut server = bind(&everything(1, 8));
+fn case_56_a_long_datagram_stays_longer_than_the_limit(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     let client = udp_client(&server, "aegis-udp");
     for len in [549, 1200, 1201, 1280, 1281, 9000] {
@@ -256,9 +298,8 @@ fn case_56_a_long_datagram_stays_longer_than_the_limit() {
 
 /// One who sends far too much: each turn takes no more than its budget from that door, and all others are served in
 /// the same turn.
-#[test]
-fn case_59_a_spammer_does_not_starve_the_others() {
-    let mut options = everything(4, 256);
+fn case_59_a_spammer_does_not_starve_the_others(backend: Backend) {
+    let mut options = everything(backend, 4, 256);
     options.datagrams_per_turn = 64;
     let mut server = bind(&options);
     let mut toy = Toy::playing(server.clock().now(), LONG_TICK);
@@ -286,9 +327,8 @@ fn case_59_a_spammer_does_not_starve_the_others() {
 }
 
 /// More than the receive buffer holds: what the kernel dropped is counted once something comes after it.
-#[test]
-fn what_the_kernel_drops_is_counted() {
-    let mut options = everything(1, 8);
+fn what_the_kernel_drops_is_counted(backend: Backend) {
+    let mut options = everything(backend, 1, 8);
     options.receive_buffer_bytes = Some(8192);
     let mut server = bind(&options);
     let mut toy = Toy::idle();
@@ -302,9 +342,8 @@ fn what_the_kernel_drops_is_counted() {
 }
 
 /// The time of receipt is the kernel's, not that of the drain.
-#[test]
-fn receive_times_do_not_include_the_wait_for_the_tick() {
-    let mut server = bind(&everything(1, 8));
+fn receive_times_do_not_include_the_wait_for_the_tick(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::playing(server.clock().now(), LONG_TICK);
     let client = udp_client(&server, "aegis-udp");
     let before = server.clock().now();
@@ -317,9 +356,8 @@ fn receive_times_do_not_include_the_wait_for_the_tick() {
 }
 
 /// An IPv4 peer of an IPv6 socket is an IPv4 peer, and is answered.
-#[test]
-fn case_57_a_dual_stack_socket_has_ipv4_peers() {
-    let mut server = match MioLoop::bind(&everything_at("[::]:0", 4, 8)) {
+fn case_57_a_dual_stack_socket_has_ipv4_peers(backend: Backend) {
+    let mut server = match Loop::bind(&everything_at(backend, "[::]:0", 4, 8)) {
         Ok(server) => server,
         Err(error) => return println!("skipped, no IPv6 here: {error}"),
     };
@@ -350,18 +388,18 @@ fn case_57_a_dual_stack_socket_has_ipv4_peers() {
     assert_eq!(toy.streams[0], io_toy::StreamEvent::Opened(toy.opened()[0], peer));
 }
 
-#[test]
-fn a_taken_address_is_named() {
-    let server = bind(&everything(1, 1));
+fn a_taken_address_is_named(backend: Backend) {
+    let server = bind(&everything(backend, 1, 1));
     for (name, is_tcp) in [("aegis-tcp", true), ("rtype-udp", false)] {
         let taken = address_of(&server, name);
         let mut options = IoOptions::new(1, 1);
+        options.backend = backend;
         if is_tcp {
             options.aegis_tcp = Some(taken);
         } else {
             options.doors[Door::Rtype as usize] = Some(taken);
         }
-        let error = MioLoop::bind(&options).expect_err("it is taken");
+        let error = Loop::bind(&options).expect_err("it is taken");
         assert!(
             matches!(error, BindError::Listen { listener, address, .. } if (listener, address) == (name, taken))
         );

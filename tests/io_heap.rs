@@ -1,6 +1,7 @@
 //! The loop allocates nothing after `bind`: its thread is sealed while clients on another thread connect, send, get
 //! refused, and go. An allocation would abort this test's process.
 
+#[macro_use]
 mod io_toy;
 
 use std::io::{Read, Write};
@@ -9,7 +10,7 @@ use std::thread;
 
 use io_toy::{Toy, address_of, bind, everything, udp_client};
 use tickwire::heap::{self, Heap, OnAlloc};
-use tickwire::io::Wake;
+use tickwire::io::{Backend, Wake};
 use tickwire::time::Duration;
 
 #[global_allocator]
@@ -17,11 +18,14 @@ static HEAP: Heap = Heap;
 
 const ROUNDS: usize = 20;
 
-#[test]
-fn the_loop_allocates_nothing() {
+over_each_backend! {
+    the_loop_allocates_nothing,
+}
+
+fn the_loop_allocates_nothing(backend: Backend) {
     heap::install_panic_hook();
     for (wake, is_played) in [(Wake::Tick, true), (Wake::Tick, false), (Wake::Event, true)] {
-        let mut options = everything(2, 64);
+        let mut options = everything(backend, 2, 64);
         options.wake = wake;
         options.signals = true;
         let mut server = bind(&options);

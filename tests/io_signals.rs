@@ -4,6 +4,8 @@
 //! No test harness: signals must be blocked in the main thread before there is another. Without arguments of its own
 //! this program is the parent, which starts itself as the server and sends the signals.
 
+#[allow(unused_macros)]
+#[macro_use]
 mod io_toy;
 
 use std::env;
@@ -12,32 +14,37 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time;
 
-use io_toy::{Toy, bind, everything};
-use tickwire::io::block_signals;
+use io_toy::{Toy, bind, everything, has_uring};
+use tickwire::io::{Backend, block_signals};
 use tickwire::time::Duration;
 
 const AS_SERVER: &str = "TICKWIRE_IO_TEST_SIGNALS";
+const BACKEND: &str = "TICKWIRE_IO_TEST_BACKEND";
 
 fn main() {
     if env::var_os(AS_SERVER).is_some() {
         serve();
         return;
     }
-    a_signal_is_told_to_the_caller("TERM");
-    a_signal_is_told_to_the_caller("INT");
-    case_58_signals_during_the_wait();
+    for backend in ["mio", "io_uring"] {
+        if backend == "mio" || has_uring() {
+            a_signal_is_told_to_the_caller(backend, "TERM");
+            a_signal_is_told_to_the_caller(backend, "INT");
+            case_58_signals_during_the_wait(backend);
+        }
+    }
 }
 
-fn a_signal_is_told_to_the_caller(signal: &str) {
-    let mut server = start("3600000");
+fn a_signal_is_told_to_the_caller(backend: &str, signal: &str) {
+    let mut server = start(backend, "3600000");
     send(&server, signal);
     let report = finish(&mut server);
     assert!(report.contains("signals=1 "), "{report}");
-    println!("test a_signal_is_told_to_the_caller({signal}) ... ok");
+    println!("test a_signal_is_told_to_the_caller({backend}, {signal}) ... ok");
 }
 
-fn case_58_signals_during_the_wait() {
-    let mut server = start("20");
+fn case_58_signals_during_the_wait(backend: &str) {
+    let mut server = start(backend, "20");
     for _ in 0..20 {
         send(&server, "STOP");
         send(&server, "CONT");
@@ -47,13 +54,17 @@ fn case_58_signals_during_the_wait() {
     let report = finish(&mut server);
     assert!(report.contains("signals=1 "), "{report}");
     assert!(report.contains("early=0"), "{report}");
-    println!("test case_58_signals_during_the_wait ... ok ({})", report.trim());
+    println!("test case_58_signals_during_the_wait({backend}) ... ok ({})", report.trim());
+}
+
+fn backend() -> Backend {
+    if env::var(BACKEND).is_ok_and(|name| name == "io_uring") { Backend::IoUring } else { Backend::Mio }
 }
 
 /// The server's side: ticks until a signal is told, then goes on to its next tick and says what it saw.
 fn serve() {
     block_signals().expect("signals can be blocked");
-    let mut options = everything(1, 8);
+    let mut options = everything(backend(), 1, 8);
     options.signals = true;
     let mut server = bind(&options);
     let tick_ms =
@@ -78,9 +89,10 @@ fn serve() {
     );
 }
 
-fn start(tick_ms: &str) -> Child {
+fn start(backend: &str, tick_ms: &str) -> Child {
     let exe = env::current_exe().expect("this test's path");
-    let child = Command::new(exe).env(AS_SERVER, tick_ms).stdout(Stdio::piped()).spawn();
+    let child =
+        Command::new(exe).env(AS_SERVER, tick_ms).env(BACKEND, backend).stdout(Stdio::piped()).spawn();
     let mut child = child.expect("the server starts");
     // Byte by byte, so that nothing of the report is read ahead.
     let mut line = String::new();

@@ -1,5 +1,6 @@
 //! Streams over real loopback sockets: slots, closes, peers that misbehave. Cases from the field carry their numbers.
 
+#[macro_use]
 mod io_toy;
 
 use std::env;
@@ -10,13 +11,26 @@ use std::process::Command;
 
 use io_toy::{StreamEvent, Toy, bind, everything, tcp_client, turn_until, udp_client};
 use socket2::SockRef;
-use tickwire::io::{ACCEPT_PAUSE, LINGER_MAX, STREAM_READ_BYTES_PER_TURN};
+use tickwire::io::{ACCEPT_PAUSE, Backend, LINGER_MAX, STREAM_READ_BYTES_PER_TURN};
 use tickwire::seam::StreamId;
 use tickwire::time::Duration;
 
-#[test]
-fn bytes_go_both_ways_and_the_peers_close_is_told_once() {
-    let mut server = bind(&everything(4, 8));
+over_each_backend! {
+    bytes_go_both_ways_and_the_peers_close_is_told_once,
+    a_close_of_the_core_flushes_first,
+    a_close_with_unread_bytes_does_not_reset,
+    a_turn_reads_no_more_than_its_share_of_a_stream,
+    a_word_about_an_earlier_stream_of_the_slot_finds_nobody,
+    more_streams_than_slots_are_closed_at_once_and_counted,
+    case_47_a_peer_that_never_reads_is_closed,
+    case_48_vanished_peers_give_their_slots_back,
+    case_50_connect_and_close_at_once,
+    case_51_sending_to_a_reset_peer_is_the_end_of_that_stream,
+    case_49_no_descriptors_left,
+}
+
+fn bytes_go_both_ways_and_the_peers_close_is_told_once(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     let mut client = tcp_client(&server);
     client.write_all(b"echo").expect("sent");
@@ -35,9 +49,8 @@ fn bytes_go_both_ways_and_the_peers_close_is_told_once() {
 }
 
 /// The core closes: its last bytes arrive, then the end of the stream, and the core hears nothing more.
-#[test]
-fn a_close_of_the_core_flushes_first() {
-    let mut server = bind(&everything(4, 8));
+fn a_close_of_the_core_flushes_first(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     let mut client = tcp_client(&server);
     client.write_all(b"close me").expect("sent");
@@ -53,9 +66,8 @@ fn a_close_of_the_core_flushes_first() {
 }
 
 /// Bytes that nobody reads any more must not turn the close into a reset, which would take our last message along.
-#[test]
-fn a_close_with_unread_bytes_does_not_reset() {
-    let mut server = bind(&everything(4, 8));
+fn a_close_with_unread_bytes_does_not_reset(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     let mut client = tcp_client(&server);
     let mut bytes = vec![b'x'; 3 * STREAM_READ_BYTES_PER_TURN];
@@ -72,9 +84,8 @@ fn a_close_with_unread_bytes_does_not_reset() {
 }
 
 /// One that sends without end gets its share of each turn, and the others theirs.
-#[test]
-fn a_turn_reads_no_more_than_its_share_of_a_stream() {
-    let mut server = bind(&everything(4, 8));
+fn a_turn_reads_no_more_than_its_share_of_a_stream(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     let mut greedy = tcp_client(&server);
     let mut modest = tcp_client(&server);
@@ -94,9 +105,8 @@ fn a_turn_reads_no_more_than_its_share_of_a_stream() {
     });
 }
 
-#[test]
-fn a_word_about_an_earlier_stream_of_the_slot_finds_nobody() {
-    let mut server = bind(&everything(1, 8));
+fn a_word_about_an_earlier_stream_of_the_slot_finds_nobody(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
     let mut toy = Toy::idle();
     drop(tcp_client(&server));
     turn_until(&mut server, &mut toy, |_, toy| toy.closed().len() == 1);
@@ -114,9 +124,8 @@ fn a_word_about_an_earlier_stream_of_the_slot_finds_nobody() {
     assert_eq!(answer, b"for you");
 }
 
-#[test]
-fn more_streams_than_slots_are_closed_at_once_and_counted() {
-    let mut server = bind(&everything(2, 8));
+fn more_streams_than_slots_are_closed_at_once_and_counted(backend: Backend) {
+    let mut server = bind(&everything(backend, 2, 8));
     let mut toy = Toy::idle();
     let inside = [tcp_client(&server), tcp_client(&server)];
     turn_until(&mut server, &mut toy, |_, toy| toy.opened().len() == 2);
@@ -133,9 +142,8 @@ fn more_streams_than_slots_are_closed_at_once_and_counted() {
 }
 
 /// A peer that sends but never reads: our output for it is capped, then it is closed.
-#[test]
-fn case_47_a_peer_that_never_reads_is_closed() {
-    let mut server = bind(&everything(2, 8));
+fn case_47_a_peer_that_never_reads_is_closed(backend: Backend) {
+    let mut server = bind(&everything(backend, 2, 8));
     let mut toy = Toy::idle();
     let mut deaf = tcp_client(&server);
     SockRef::from(&deaf).set_recv_buffer_size(4096).expect("a small buffer");
@@ -147,9 +155,8 @@ fn case_47_a_peer_that_never_reads_is_closed() {
 
 /// Peers that vanish without a word, in every slot. The core gives up on them, and newcomers get in at once; what then
 /// lingers is cut after its time.
-#[test]
-fn case_48_vanished_peers_give_their_slots_back() {
-    let mut server = bind(&everything(8, 8));
+fn case_48_vanished_peers_give_their_slots_back(backend: Backend) {
+    let mut server = bind(&everything(backend, 8, 8));
     let mut toy = Toy::idle();
     let silent: Vec<_> = (0..8).map(|_| tcp_client(&server)).collect();
     turn_until(&mut server, &mut toy, |_, toy| toy.opened().len() == 8);
@@ -172,9 +179,8 @@ fn case_48_vanished_peers_give_their_slots_back() {
 }
 
 /// Connected and gone again before the server has looked, by a close or by a reset.
-#[test]
-fn case_50_connect_and_close_at_once() {
-    let mut server = bind(&everything(4, 8));
+fn case_50_connect_and_close_at_once(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     for round in 1..=40 {
         for n in 0..4 {
@@ -198,9 +204,8 @@ fn case_50_connect_and_close_at_once() {
 
 /// Output for a peer that has reset the connection. (That the write raises no SIGPIPE, even where that would kill, is
 /// a unit test beside the system calls.)
-#[test]
-fn case_51_sending_to_a_reset_peer_is_the_end_of_that_stream() {
-    let mut server = bind(&everything(4, 8));
+fn case_51_sending_to_a_reset_peer_is_the_end_of_that_stream(backend: Backend) {
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     let mut other = tcp_client(&server);
     for n in 1..=20 {
@@ -221,14 +226,17 @@ fn case_51_sending_to_a_reset_peer_is_the_end_of_that_stream() {
 
 /// Out of descriptors: accepting pauses, datagrams go on, and the connection gets in when there is room again. Played by
 /// a child with a low limit.
-#[test]
-fn case_49_no_descriptors_left() {
+fn case_49_no_descriptors_left(backend: Backend) {
     const IN_CHILD: &str = "TICKWIRE_IO_TEST_FEW_DESCRIPTORS";
     if env::var_os(IN_CHILD).is_none() {
         let exe = env::current_exe().expect("this test's path");
         let output = Command::new("/bin/sh")
-            .args(["-c", "ulimit -n 64 && exec \"$0\" --exact case_49_no_descriptors_left --nocapture"])
+            .args([
+                "-c",
+                "ulimit -n 64 && exec \"$0\" --exact \"$1::case_49_no_descriptors_left\" --nocapture",
+            ])
             .arg(exe)
+            .arg(if backend == Backend::Mio { "mio" } else { "io_uring" })
             .env(IN_CHILD, "1")
             .output()
             .expect("the child runs");
@@ -236,7 +244,7 @@ fn case_49_no_descriptors_left() {
         return;
     }
 
-    let mut server = bind(&everything(4, 8));
+    let mut server = bind(&everything(backend, 4, 8));
     let mut toy = Toy::idle();
     let player = udp_client(&server, "aegis-udp");
     let mut fillers = Vec::new();
@@ -261,7 +269,9 @@ fn case_49_no_descriptors_left() {
     // It tries again now and then, and does not spin.
     turn_until(&mut server, &mut toy, |server, _| server.stats().streams.accept_pauses == 3);
     assert!(toy.now.since(paused_at) >= ACCEPT_PAUSE.times(2));
-    assert_eq!(server.stats().calls.accept, 3);
+    let tries =
+        if backend == Backend::Mio { server.stats().calls.accept } else { server.stats().uring.rearms + 1 };
+    assert_eq!(tries, 3);
 
     fillers.clear();
     turn_until(&mut server, &mut toy, |_, toy| toy.opened().len() == 1);

@@ -49,5 +49,17 @@ choices! {
     }
 }
 
+choices! {
+    /// What moves the bytes.
+    Backend {
+        /// Whatever costs least here.
+        Auto = "auto",
+        /// Readiness: epoll.
+        Mio = "mio",
+        /// Completions: io_uring, or epoll where the system refuses it.
+        IoUring = "io_uring",
+    }
+}
+
 /// The words of [`log::LevelFilter`], least first.
 pub(super) const LOG_WORDS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];

@@ -7,7 +7,7 @@ use std::num::IntErrorKind;
 use log::LevelFilter;
 use toml::de::DeValue;
 
-use super::choice::{Level, Wake};
+use super::choice::{Backend, Level, Wake};
 
 /// One option.
 #[derive(Debug)]
@@ -268,6 +268,12 @@ impl Typed for Level {
 impl Typed for Wake {
     fn from_value(value: &Value) -> Self {
         Self::from_word(word(value)).expect("a way to wake")
+    }
+}
+
+impl Typed for Backend {
+    fn from_value(value: &Value) -> Self {
+        Self::from_word(word(value)).expect("a backend")
     }
 }
 

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-pub use self::choice::{Level, Wake};
+pub use self::choice::{Backend, Level, Wake};
 pub use self::effective::{Effective, Origin, Setting};
 pub use self::error::{Error, Errors};
 pub use self::key::{Key, Kind, Value};

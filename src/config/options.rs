@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 
 use log::LevelFilter;
 
-use super::choice::{LOG_WORDS, Level, Wake};
+use super::choice::{Backend, LOG_WORDS, Level, Wake};
 use super::effective::Setting;
 use super::key::{Key, Kind, Typed};
 
 /// An address that may be left out.
 const ADDRESS_OR_OFF: Kind = Kind::Or("off", &Kind::Address);
+/// A processor that may be left to the system.
+const CPU_OR_OFF: Kind = Kind::Or("off", &Kind::Number { unit: "CPU", min: 0, max: 1023 });
 /// A seed that may be left to chance.
 const SEED: Kind = Kind::Or("random", &Kind::Number { unit: "N", min: 0, max: u64::MAX });
 
@@ -91,6 +93,14 @@ options! {
     GROUP_PROCESS {
         /// What wakes the loop: the tick (least processor time) or every arrival (least delay).
         wake: Wake = Kind::Choice(Wake::WORDS), "tick";
+        /// What moves the bytes: epoll (mio), io_uring, or whatever costs least (auto).
+        backend: Backend = Kind::Choice(Backend::WORDS), "auto";
+        /// Microseconds to wake before a tick and spin until it.
+        busy_poll_us: u32 = Kind::Number { unit: "US", min: 0, max: 1000 }, "0";
+        /// The processor to stay on.
+        pin: Option<u32> = CPU_OR_OFF, "off";
+        /// Steps of niceness to run above the usual.
+        priority: u32 = Kind::Number { unit: "N", min: 0, max: 20 }, "0";
         /// How much to log.
         log: LevelFilter = Kind::Choice(LOG_WORDS), "info";
         /// Abort on any memory allocation after start.

@@ -122,6 +122,10 @@ fn defaults() {
         round_start_wait_s: 30,
         seed: None,
         wake: Wake::Tick,
+        backend: Backend::Auto,
+        busy_poll_us: 0,
+        pin: None,
+        priority: 0,
         log: LevelFilter::Info,
         verify: false,
     };

@@ -5,7 +5,12 @@
 //! datagrams with it.
 
 use crate::io::sys;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
+
+/// `by` before `at`.
+pub(super) fn earlier(at: Instant, by: Duration) -> Instant {
+    Instant::from_nanos(at.as_nanos().saturating_sub(by.as_nanos()))
+}
 
 /// Reads the time. It never goes back.
 #[derive(Clone, Copy, Default, Debug)]
@@ -25,6 +30,17 @@ impl Clock {
     /// Now. No system call on the usual machine (the vDSO answers).
     pub fn now(&self) -> Instant {
         Instant::from_nanos(sys::clock_ns(sys::MONOTONIC))
+    }
+
+    /// Spins until `deadline` when that is at most `longest` ahead.
+    pub(super) fn spin_until(&self, deadline: Option<Instant>, longest: Duration) {
+        let Some(deadline) = deadline else { return };
+        if longest == Duration::ZERO || self.now() + longest < deadline {
+            return;
+        }
+        while self.now() < deadline {
+            std::hint::spin_loop();
+        }
     }
 
     /// Compares the wall clock with the monotonic one again; done before receive stamps are converted, so that a jump

@@ -1,8 +1,8 @@
 //! Moves the core's bytes: sockets, timers and clocks on one side, [`Core`](crate::seam::Core) on the other.
 //!
-//! [`MioLoop`] is a readiness loop over `epoll`. What a second backend would share is here and in the files beside it:
-//! the options, the counters, the opening of sockets, the clock. A backend offers `bind`, `run_turn`, `run`, `stats`,
-//! `local_addrs` and `stop_handle`, with the meaning that [`MioLoop`] documents.
+//! There are two backends: [`MioLoop`], a readiness loop over `epoll`, and [`UringLoop`], a completion loop over
+//! io_uring. [`Loop`] is whichever of them [`IoOptions::backend`] asks for. What they share is here and in the files
+//! beside them: the options, the counters, the opening of sockets, the stream slots, the clock.
 //!
 //! What holds for every backend:
 //! - **Wake for what is due.** With [`Wake::Tick`], while somebody plays, arriving datagrams wake nobody: they wait in
@@ -16,10 +16,14 @@
 //! - Addresses are canonical: an IPv4 peer of a dual-stack socket is an IPv4 peer, both ways.
 
 mod clock;
+mod either;
 mod mio;
+mod slots;
 mod sockets;
 mod stats;
+mod stop;
 mod sys;
+mod uring;
 
 use std::fmt;
 use std::io;
@@ -29,9 +33,12 @@ use crate::seam::{DATAGRAM_BYTES_MAX, Door};
 use crate::time::{Duration, Instant};
 
 pub use self::clock::Clock;
-pub use self::mio::{MioLoop, StopHandle};
-pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats};
-pub use self::sys::block_signals;
+pub use self::either::Loop;
+pub use self::mio::MioLoop;
+pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats, UringStats};
+pub use self::stop::StopHandle;
+pub use self::sys::{block_signals, pin_thread, raise_priority};
+pub use self::uring::UringLoop;
 
 /// Bytes of a receive buffer: more than any door takes, so that a longer datagram is seen to be one.
 pub const RECEIVE_BUFFER_BYTES: usize = 1280;
@@ -44,6 +51,9 @@ pub const LINGER_MAX: Duration = Duration::from_secs(2);
 
 /// How long accepting pauses when descriptors ran out.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest time to spin before a deadline.
+pub const BUSY_POLL_MAX: Duration = Duration::from_millis(1);
 
 /// Bytes of output that a stream holds for a peer that does not read. One that needs more is closed.
 pub const STREAM_OUTPUT_BYTES: usize = 64;
@@ -64,6 +74,18 @@ pub enum Wake {
     Event,
 }
 
+/// What moves the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Backend {
+    /// Whatever costs least. That is `epoll`: io_uring saved nothing where measured, and fewer systems allow it.
+    #[default]
+    Auto,
+    /// `epoll`, through mio.
+    Mio,
+    /// io_uring, or `epoll` where the system refuses it.
+    IoUring,
+}
+
 /// What to listen on, and how much to hold. Everything is allocated by `bind`.
 #[derive(Clone, Debug)]
 pub struct IoOptions {
@@ -75,8 +97,13 @@ pub struct IoOptions {
     pub streams_max: usize,
     /// Sessions that the core can hold over all doors: sizes the sockets' buffers.
     pub sessions_max: usize,
+    /// What moves the bytes: read by [`Loop::bind`] only.
+    pub backend: Backend,
     /// When datagrams are taken in.
     pub wake: Wake,
+    /// How long before a deadline to wake and spin until it, and how long the kernel may spin in a device's driver:
+    /// processor time for punctual ticks. At most [`BUSY_POLL_MAX`].
+    pub busy_poll: Duration,
     /// Datagrams taken from each door in one turn. The default for [`IoOptions::new`] is a tick's worth of every
     /// session, four times over.
     pub datagrams_per_turn: usize,
@@ -94,7 +121,9 @@ impl IoOptions {
             doors: [None; Door::COUNT],
             streams_max,
             sessions_max,
+            backend: Backend::Auto,
             wake: Wake::Tick,
+            busy_poll: Duration::ZERO,
             datagrams_per_turn: sessions_max.saturating_mul(DATAGRAMS_PER_SESSION_AND_TICK).max(256),
             receive_buffer_bytes: None,
             signals: false,
@@ -132,6 +161,13 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// This system does not have what the backend is made of, or does not allow it. Another backend may do.
+    Refused {
+        /// The backend.
+        backend: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for BindError {
@@ -149,6 +185,7 @@ impl fmt::Display for BindError {
                 }
             }
             Self::Setup { what, source } => write!(f, "cannot create {what}: {source}"),
+            Self::Refused { backend, source } => write!(f, "this system refuses {backend}: {source}"),
         }
     }
 }
@@ -156,7 +193,9 @@ impl fmt::Display for BindError {
 impl std::error::Error for BindError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Listen { source, .. } | Self::Setup { source, .. } => Some(source),
+            Self::Listen { source, .. } | Self::Setup { source, .. } | Self::Refused { source, .. } => {
+                Some(source)
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::io::{AEGIS_TCP, BindError, DATAGRAMS_PER_SESSION_AND_TICK, IoOptions, door_name, sys};
 use crate::seam::Door;
+use crate::time::Duration;
 
 /// What a small received datagram takes from the receive buffer, in bytes as the kernel counts them (measured: the
 /// usual 212,992 bytes hold 256 of them).
@@ -52,6 +53,9 @@ pub(crate) fn open_door(
             socket.set_only_v6(false)?;
         }
         sys::stamp_and_count_drops(socket.as_fd())?;
+        if options.busy_poll > Duration::ZERO {
+            sys::set_busy_poll(socket.as_fd(), options.busy_poll.as_micros() as u32)?;
+        }
         let received = match options.receive_buffer_bytes {
             Some(bytes) => sys::set_receive_buffer(socket.as_fd(), bytes)?,
             None => {
@@ -91,9 +95,40 @@ fn report_buffer(name: &str, granted: usize, sessions_max: usize) {
     }
 }
 
+/// An IPv4 peer is an IPv4 peer, whichever listener it came to.
+pub(crate) fn canonical(peer: SocketAddr) -> SocketAddr {
+    match peer.ip().to_canonical() {
+        ip if ip == peer.ip() => peer,
+        ip => SocketAddr::new(ip, peer.port()),
+    }
+}
+
+/// The process or the system is out of something that the next accept would need as well.
+pub(crate) fn is_exhaustion(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn running_out_is_told_from_a_failed_connection() {
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert!(is_exhaustion(errno));
+        }
+        for errno in [libc::ECONNABORTED, libc::EPERM, libc::EPROTO] {
+            assert!(!is_exhaustion(errno));
+        }
+    }
+
+    #[test]
+    fn a_mapped_peer_is_an_ipv4_peer() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        assert_eq!(canonical(address("[::ffff:1.2.3.4]:9")), address("1.2.3.4:9"));
+        assert_eq!(canonical(address("1.2.3.4:9")), address("1.2.3.4:9"));
+        assert_eq!(canonical(address("[fe80::1%3]:9")), address("[fe80::1%3]:9"));
+    }
 
     #[test]
     fn buffers_are_granted_for_every_session() {

@@ -15,6 +15,8 @@ pub struct IoStats {
     pub calls: CallStats,
     /// Waits that a signal's handling cut short.
     pub waits_interrupted: u64,
+    /// What io_uring recovered from.
+    pub uring: UringStats,
 }
 
 /// Counters of one datagram socket.
@@ -32,6 +34,10 @@ pub struct DoorStats {
     pub datagrams_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
+    /// Of the datagrams handed over, those that went several in a message (epoll only).
+    pub offloaded_out: u64,
+    /// Times that sending several in a message was refused: 1 at most, since it is then given up.
+    pub offload_refused: u64,
     /// Datagrams that the kernel dropped because the receive buffer was full. Learnt with the next datagram.
     pub kernel_drops: u64,
     /// Errors reported by receiving; the socket lives on.
@@ -91,6 +97,36 @@ pub struct CallStats {
     pub read: u64,
     /// Stream writes.
     pub write: u64,
+    /// Entries into io_uring that may sleep.
+    pub uring_wait: u64,
+    /// Other entries into io_uring: to drain the doors, and to submit.
+    pub uring_enter: u64,
+}
+
+impl CallStats {
+    /// Waits, whatever the backend waits with.
+    pub fn waits(&self) -> u64 {
+        self.epoll_wait + self.uring_wait
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let waiting = self.epoll_wait + self.epoll_ctl + self.timerfd_settime;
+        let datagrams = self.recvmmsg + self.sendmmsg;
+        let streams = self.accept + self.read + self.write;
+        waiting + datagrams + streams + self.uring_wait + self.uring_enter
+    }
+}
+
+/// What io_uring recovered from; nothing is lost by it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct UringStats {
+    /// Requests that go on and on, ended by the kernel and made again.
+    pub rearms: u64,
+    /// Receives that found every provided buffer in use.
+    pub no_buffers: u64,
+    /// Times that completions did not fit their queue and were held back.
+    pub overflows: u64,
 }
 
 /// Why a datagram was not sent. It is dropped; those behind it are not.

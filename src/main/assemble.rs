@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tickwire::config::{self, Options};
-use tickwire::io::{IoOptions, MioLoop, Wake};
+use tickwire::io::{Backend, IoOptions, Loop, Wake};
 use tickwire::limits::{Limits, TICK_RATE_HZ};
 use tickwire::rng::TokenSource;
 use tickwire::seam::Door;
 use tickwire::server::{Server, Settings};
+use tickwire::time::Duration;
 use tickwire::world::rtype::{ENTITIES_RESERVED, Level, RtypeGame, Rules};
 
 /// The server of the game that ships.
@@ -17,7 +18,7 @@ pub type RtypeServer = Server<RtypeGame>;
 /// A loop with its sockets open, and a server to drive.
 pub struct Assembled {
     /// The loop.
-    pub io: MioLoop,
+    pub io: Loop,
     /// The server.
     pub server: RtypeServer,
     /// Entity slots of a room.
@@ -31,7 +32,7 @@ pub struct Assembled {
 pub fn assemble(options: &Options) -> Result<Assembled, String> {
     let (level, entities) = level(options)?;
     let limits = Limits::new(options.rooms as usize, entities);
-    let io = MioLoop::bind(&io_options(options, &limits)).map_err(|error| error.to_string())?;
+    let io = Loop::bind(&io_options(options, &limits)).map_err(|error| error.to_string())?;
     let udp_port = port_of(&io, "aegis-udp").ok_or("the Aegis socket has no port")?;
     let rules = Rules {
         round_start_players: options.round_start_players,
@@ -74,16 +75,22 @@ fn io_options(options: &Options, limits: &Limits) -> IoOptions {
         config::Wake::Tick => Wake::Tick,
         config::Wake::Event => Wake::Event,
     };
+    io.backend = match options.backend {
+        config::Backend::Auto => Backend::Auto,
+        config::Backend::Mio => Backend::Mio,
+        config::Backend::IoUring => Backend::IoUring,
+    };
+    io.busy_poll = Duration::from_micros(u64::from(options.busy_poll_us));
     io.signals = true;
     io
 }
 
 /// The port of a listener of `io`.
-pub fn port_of(io: &MioLoop, listener: &str) -> Option<u16> {
+pub fn port_of(io: &Loop, listener: &str) -> Option<u16> {
     address_of(io, listener).map(|address| address.port())
 }
 
 /// The address of a listener of `io`, with its real port.
-pub fn address_of(io: &MioLoop, listener: &str) -> Option<SocketAddr> {
+pub fn address_of(io: &Loop, listener: &str) -> Option<SocketAddr> {
     io.local_addrs().find(|(name, _)| *name == listener).map(|(_, address)| address)
 }

@@ -24,6 +24,19 @@ pub fn run(effective: &Effective) -> ExitCode {
         report(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
+    // Before memory is taken: it comes from near the processor that first writes to it.
+    if let Some(cpu) = options.pin
+        && let Err(error) = io::pin_thread(cpu)
+    {
+        report(format_args!("--pin: cannot stay on processor {cpu}: {error}"));
+        return ExitCode::FAILURE;
+    }
+    if options.priority > 0
+        && let Err(error) = io::raise_priority(options.priority)
+    {
+        report(format_args!("--priority: cannot raise it by {}: {error}", options.priority));
+        return ExitCode::FAILURE;
+    }
     let mut assembled = match assemble(options) {
         Ok(assembled) => assembled,
         Err(what) => {

@@ -6,9 +6,23 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time;
 
-use tickwire::io::{IoOptions, MioLoop, RECEIVE_BUFFER_BYTES, Turn};
+use tickwire::io::{Backend, BindError, IoOptions, Loop, RECEIVE_BUFFER_BYTES, Turn, UringLoop};
 use tickwire::seam::{Core, DATAGRAM_BYTES_MAX, Door, Input, Outbox, StreamId};
 use tickwire::time::{Duration, Instant};
+
+/// Makes each function a test over every backend that this system has.
+macro_rules! over_each_backend {
+    ($($test:ident,)+) => {
+        mod mio { $(#[test] fn $test() { super::$test(tickwire::io::Backend::Mio); })+ }
+        mod io_uring {
+            $(#[test] fn $test() {
+                if super::io_toy::has_uring() {
+                    super::$test(tickwire::io::Backend::IoUring);
+                }
+            })+
+        }
+    };
+}
 
 /// How long a test may wait for something before it counts as never coming.
 const PATIENCE: time::Duration = time::Duration::from_secs(20);
@@ -211,46 +225,55 @@ impl Core for Toy {
 }
 
 /// Options for all of loopback's IPv4: every door and the login listener, on ports that the system picks.
-pub fn everything(streams_max: usize, sessions_max: usize) -> IoOptions {
-    everything_at("127.0.0.1:0", streams_max, sessions_max)
+pub fn everything(backend: Backend, streams_max: usize, sessions_max: usize) -> IoOptions {
+    everything_at(backend, "127.0.0.1:0", streams_max, sessions_max)
 }
 
-pub fn everything_at(address: &str, streams_max: usize, sessions_max: usize) -> IoOptions {
+pub fn everything_at(backend: Backend, address: &str, streams_max: usize, sessions_max: usize) -> IoOptions {
     let address = address.parse().expect("an address");
     let mut options = IoOptions::new(streams_max, sessions_max);
+    options.backend = backend;
     options.aegis_tcp = Some(address);
     options.doors = [Some(address); Door::COUNT];
     options
 }
 
-pub fn bind(options: &IoOptions) -> MioLoop {
-    MioLoop::bind(options).expect("loopback sockets")
+/// Whether the kernel lets us use io_uring; says why not.
+pub fn has_uring() -> bool {
+    match UringLoop::bind(&IoOptions::new(1, 1)) {
+        Ok(_) => true,
+        Err(BindError::Refused { source, .. }) => {
+            println!("skipped over io_uring, which is refused: {source}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
-pub fn address_of(server: &MioLoop, name: &str) -> SocketAddr {
+pub fn bind(options: &IoOptions) -> Loop {
+    Loop::bind(options).expect("loopback sockets")
+}
+
+pub fn address_of(server: &Loop, name: &str) -> SocketAddr {
     server.local_addrs().find(|(other, _)| *other == name).expect("such a listener").1
 }
 
 /// A UDP client connected to the listener called `name`.
-pub fn udp_client(server: &MioLoop, name: &str) -> UdpSocket {
+pub fn udp_client(server: &Loop, name: &str) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a client's socket");
     socket.connect(address_of(server, name)).expect("loopback");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     socket
 }
 
-pub fn tcp_client(server: &MioLoop) -> TcpStream {
+pub fn tcp_client(server: &Loop) -> TcpStream {
     let stream = TcpStream::connect(address_of(server, "aegis-tcp")).expect("loopback");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream
 }
 
 /// Turns the loop until `is_done`, and fails when that never comes.
-pub fn turn_until(
-    server: &mut MioLoop,
-    toy: &mut Toy,
-    mut is_done: impl FnMut(&MioLoop, &Toy) -> bool,
-) -> Turn {
+pub fn turn_until(server: &mut Loop, toy: &mut Toy, mut is_done: impl FnMut(&Loop, &Toy) -> bool) -> Turn {
     let started = time::Instant::now();
     loop {
         let turn = server.run_turn(toy).expect("the loop goes on");

@@ -9,6 +9,7 @@ use mio::{Interest, Token};
 use crate::io::ACCEPT_PAUSE;
 use crate::io::mio::streams::Streams;
 use crate::io::mio::{LISTENER, Turning};
+use crate::io::sockets::{canonical, is_exhaustion};
 use crate::seam::{Core, Input};
 use crate::time::Instant;
 
@@ -76,7 +77,7 @@ impl Listener {
                     self.ready = false;
                     return Ok(());
                 }
-                Err(error) if is_exhaustion(&error) => return self.pause(turning),
+                Err(error) if error.raw_os_error().is_some_and(is_exhaustion) => return self.pause(turning),
                 // The one connection failed before we got to it: aborted, forbidden, or the network is down.
                 Err(_) => turning.stats.streams.accept_errors += 1,
             }
@@ -115,40 +116,4 @@ fn admit(
     turning.stats.streams.accepted += 1;
     streams.occupy(id, socket);
     core.handle(turning.now, Input::StreamOpened { stream: id, peer });
-}
-
-/// An IPv4 peer is an IPv4 peer, whichever listener it came to.
-fn canonical(peer: SocketAddr) -> SocketAddr {
-    match peer.ip().to_canonical() {
-        ip if ip == peer.ip() => peer,
-        ip => SocketAddr::new(ip, peer.port()),
-    }
-}
-
-/// The process or the system is out of something that the next accept would need as well.
-fn is_exhaustion(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn running_out_is_told_from_a_failed_connection() {
-        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
-            assert!(is_exhaustion(&io::Error::from_raw_os_error(errno)));
-        }
-        for errno in [libc::ECONNABORTED, libc::EPERM, libc::EPROTO] {
-            assert!(!is_exhaustion(&io::Error::from_raw_os_error(errno)));
-        }
-    }
-
-    #[test]
-    fn a_mapped_peer_is_an_ipv4_peer() {
-        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
-        assert_eq!(canonical(address("[::ffff:1.2.3.4]:9")), address("1.2.3.4:9"));
-        assert_eq!(canonical(address("1.2.3.4:9")), address("1.2.3.4:9"));
-        assert_eq!(canonical(address("[fe80::1%3]:9")), address("[fe80::1%3]:9"));
-    }
 }

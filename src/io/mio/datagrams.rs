@@ -2,14 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 
 use crate::io::mio::{FIRST_DOOR, Turning};
 use crate::io::stats::{DoorStats, SendError};
-use crate::io::sys::{ReceiveBatch, SendBatch};
+use crate::io::sys::{LoadedBatch, ReceiveBatch, SendBatch};
 use crate::io::{
     BindError, Clock, DOORS, IDLE_INTERVAL, IoOptions, IoStats, RECEIVE_BUFFER_BYTES, Wake, door_name,
     sockets,
@@ -42,6 +42,8 @@ struct DoorSocket {
     door: Door,
     socket: UdpSocket,
     dual_stack: bool,
+    /// Several datagrams to one peer go as one message, until that is refused.
+    offload: bool,
     /// Datagrams may be waiting: the poll set said so, or the last drain ended at its bound.
     readable: bool,
     /// When the socket was last found empty: what it holds now came later.
@@ -61,6 +63,7 @@ impl Doors {
                     door,
                     socket,
                     dual_stack: address.is_ipv6(),
+                    offload: true,
                     readable: false,
                     emptied_at: now,
                     drops_told: 0,
@@ -155,22 +158,19 @@ impl Doors {
                 continue;
             }
             let door_stats = &mut stats.doors[door as usize];
-            let Some(socket) = &self.sockets[door as usize] else {
+            let Some(socket) = &mut self.sockets[door as usize] else {
                 door_stats.no_socket += ours.count() as u64;
                 continue;
             };
             let fd = socket.socket.as_fd();
             let mut messages = ours.map(|index| (outbox.datagrams()[index].to, outbox.datagram_bytes(index)));
             loop {
-                let mut loaded = self.sending.load(socket.dual_stack, &mut messages);
-                let len = loaded.len();
-                if len == 0 {
+                let loaded = self.sending.load(socket.dual_stack, socket.offload, &mut messages);
+                if loaded.len() == 0 {
                     break;
                 }
-                stats.calls.sendmmsg += send_past_errors(len, door_stats, |first| {
-                    let sent = loaded.send(fd, first)?;
-                    Ok((sent, loaded.bytes_sent(first, sent)))
-                });
+                let mut loaded = Loaded(loaded, fd);
+                stats.calls.sendmmsg += send_past_errors(&mut loaded, &mut socket.offload, door_stats);
             }
         }
     }
@@ -248,26 +248,65 @@ impl DoorSocket {
     }
 }
 
-/// Sends `count` datagrams with as few calls of `send` as can be: a call stops at a datagram that fails, so that one is
-/// counted and skipped. `send` sends from the given number on, and returns how many datagrams and bytes went. Returns
-/// the number of calls.
-fn send_past_errors(
-    count: usize,
-    stats: &mut DoorStats,
-    mut send: impl FnMut(usize) -> Result<(usize, u64), i32>,
-) -> u64 {
+/// Messages to send, each of one or more datagrams.
+trait Messages {
+    fn len(&self) -> usize;
+    /// How many datagrams message `index` is.
+    fn datagrams(&self, index: usize) -> usize;
+    /// Bytes of message `index`.
+    fn bytes(&self, index: usize) -> usize;
+    /// Sends from message `first` on. Returns how many went, or the `errno` of why the first did not.
+    fn send(&mut self, first: usize) -> Result<usize, i32>;
+    /// Sends one datagram of message `index` alone. Returns its length.
+    fn send_one(&mut self, index: usize, datagram: usize) -> Result<usize, i32>;
+}
+
+/// A loaded batch and the socket to send it from.
+struct Loaded<'a, 's>(LoadedBatch<'a>, BorrowedFd<'s>);
+
+impl Messages for Loaded<'_, '_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn datagrams(&self, index: usize) -> usize {
+        self.0.datagrams(index)
+    }
+    fn bytes(&self, index: usize) -> usize {
+        self.0.len_of(index)
+    }
+    fn send(&mut self, first: usize) -> Result<usize, i32> {
+        self.0.send(self.1, first)
+    }
+    fn send_one(&mut self, index: usize, datagram: usize) -> Result<usize, i32> {
+        self.0.send_one(self.1, index, datagram)
+    }
+}
+
+/// Sends messages with as few calls as can be: a call stops at a message that fails, so that one is counted and
+/// skipped. A message of several datagrams that fails as if for its being one is sent in pieces; if that helps,
+/// `offload` is switched off. Returns the number of calls.
+fn send_past_errors(messages: &mut impl Messages, offload: &mut bool, stats: &mut DoorStats) -> u64 {
     let mut calls = 0;
     let mut first = 0;
-    while first < count {
+    while first < messages.len() {
         calls += 1;
-        match send(first) {
-            Ok((sent, bytes)) => {
-                stats.datagrams_out += sent as u64;
-                stats.bytes_out += bytes;
-                first += sent.max(1);
+        match messages.send(first) {
+            Ok(sent) => {
+                let sent = sent.max(1);
+                for index in first..first + sent {
+                    let datagrams = messages.datagrams(index) as u64;
+                    stats.datagrams_out += datagrams;
+                    stats.offloaded_out += if datagrams > 1 { datagrams } else { 0 };
+                    stats.bytes_out += messages.bytes(index) as u64;
+                }
+                first += sent;
             }
             Err(errno) => {
-                stats.send_errors[SendError::of(errno) as usize] += 1;
+                if messages.datagrams(first) > 1 && may_be_for_offload(errno) {
+                    calls += send_in_pieces(messages, first, offload, stats);
+                } else {
+                    stats.send_errors[SendError::of(errno) as usize] += messages.datagrams(first) as u64;
+                }
                 first += 1;
             }
         }
@@ -275,28 +314,130 @@ fn send_past_errors(
     calls
 }
 
+/// What a kernel or a device says that cannot cut a message into datagrams, but also others with other worries.
+fn may_be_for_offload(errno: i32) -> bool {
+    matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
+}
+
+fn send_in_pieces(
+    messages: &mut impl Messages,
+    index: usize,
+    offload: &mut bool,
+    stats: &mut DoorStats,
+) -> u64 {
+    let datagrams = messages.datagrams(index);
+    for datagram in 0..datagrams {
+        match messages.send_one(index, datagram) {
+            Ok(bytes) => {
+                stats.datagrams_out += 1;
+                stats.bytes_out += bytes as u64;
+                // It can be sent, only not that way. (Else it was the address, and no reason to change our ways.)
+                stats.offload_refused += u64::from(*offload);
+                *offload = false;
+            }
+            Err(errno) => stats.send_errors[SendError::of(errno) as usize] += 1,
+        }
+    }
+    datagrams as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A kernel that fails datagram `n` with `failures(n)` and sends at most `at_once` others in a call.
+    /// A kernel that fails message `n` with `failures(n)` and sends at most `at_once` others in a call. Datagrams of
+    /// failed messages go alone, unless `alone` is why they do not either.
+    struct Script<F> {
+        datagrams: Vec<usize>,
+        at_once: usize,
+        failures: F,
+        alone: Option<i32>,
+        sent: Vec<usize>,
+        sent_alone: Vec<(usize, usize)>,
+        offload: bool,
+        stats: DoorStats,
+        calls: u64,
+    }
+
+    impl<F: Fn(usize) -> Option<i32>> Script<F> {
+        fn play(datagrams: &[usize], at_once: usize, failures: F, alone: Option<i32>) -> Self {
+            let (datagrams, sent, sent_alone) = (datagrams.to_vec(), Vec::new(), Vec::new());
+            let (mut offload, mut stats) = (true, DoorStats::default());
+            let mut script =
+                Self { datagrams, at_once, failures, alone, sent, sent_alone, offload, stats, calls: 0 };
+            script.calls = send_past_errors(&mut script, &mut offload, &mut stats);
+            (script.offload, script.stats) = (offload, stats);
+            script
+        }
+    }
+
+    impl<F: Fn(usize) -> Option<i32>> Messages for Script<F> {
+        fn len(&self) -> usize {
+            self.datagrams.len()
+        }
+        fn datagrams(&self, index: usize) -> usize {
+            self.datagrams[index]
+        }
+        fn bytes(&self, index: usize) -> usize {
+            10 * self.datagrams[index]
+        }
+        fn send(&mut self, first: usize) -> Result<usize, i32> {
+            if let Some(errno) = (self.failures)(first) {
+                return Err(errno);
+            }
+            let end = self.len().min(first + self.at_once);
+            let end = (first..end).find(|&n| (self.failures)(n).is_some()).unwrap_or(end);
+            self.sent.extend(first..end);
+            Ok(end - first)
+        }
+        fn send_one(&mut self, index: usize, datagram: usize) -> Result<usize, i32> {
+            self.alone.map_or(Ok(()), Err)?;
+            self.sent_alone.push((index, datagram));
+            Ok(10)
+        }
+    }
+
+    /// Sends messages of a datagram each.
     fn send_with(
         count: usize,
         at_once: usize,
         failures: impl Fn(usize) -> Option<i32>,
     ) -> (Vec<usize>, DoorStats, u64) {
-        let mut sent = Vec::new();
-        let mut stats = DoorStats::default();
-        let calls = send_past_errors(count, &mut stats, |first| {
-            if let Some(errno) = failures(first) {
-                return Err(errno);
-            }
-            let end = (first..count.min(first + at_once)).find(|&n| failures(n).is_some());
-            let end = end.unwrap_or(count.min(first + at_once));
-            sent.extend(first..end);
-            Ok((end - first, 10 * (end - first) as u64))
-        });
-        (sent, stats, calls)
+        let script = Script::play(&vec![1; count], at_once, failures, None);
+        assert!(script.offload && script.sent_alone.is_empty());
+        (script.sent, script.stats, script.calls)
+    }
+
+    /// A device that cannot, or a kernel that will not, cut messages: nothing is lost, and it is not asked again.
+    #[test]
+    fn case_55_refused_offload_is_switched_off() {
+        for errno in [libc::EIO, libc::EINVAL] {
+            let script = Script::play(&[1, 3, 1, 2], 1024, |n| (n == 1 || n == 3).then_some(errno), None);
+            assert!(!script.offload);
+            assert_eq!(script.sent, [0, 2]);
+            assert_eq!(script.sent_alone, [(1, 0), (1, 1), (1, 2), (3, 0), (3, 1)]);
+            let stats = script.stats;
+            assert_eq!((stats.datagrams_out, stats.bytes_out, stats.offloaded_out), (7, 70, 0));
+            assert_eq!((stats.offload_refused, stats.send_errors_total()), (1, 0));
+        }
+    }
+
+    /// An address that nothing can be sent to is no reason to switch anything off: a peer chooses its own.
+    #[test]
+    fn case_55_a_refused_address_switches_nothing_off() {
+        let refused = Some(libc::EINVAL);
+        let script = Script::play(&[4, 4], 1024, |n| refused.filter(|_| n == 0), refused);
+        assert!(script.offload);
+        assert_eq!((script.stats.datagrams_out, script.stats.offloaded_out), (4, 4));
+        assert_eq!(script.stats.send_errors[SendError::Invalid as usize], 4);
+    }
+
+    /// Out of buffers is out of buffers, however it is cut.
+    #[test]
+    fn a_full_socket_is_not_asked_for_each_piece() {
+        let script = Script::play(&[4], 1024, |_| Some(libc::ENOBUFS), None);
+        assert!(script.offload && script.sent_alone.is_empty());
+        assert_eq!((script.calls, script.stats.send_errors[SendError::NoBuffers as usize]), (1, 4));
     }
 
     #[test]

@@ -15,21 +15,21 @@ mod timer;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time;
 
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token};
 
 use self::accept::Listener;
 use self::datagrams::{BATCH_DATAGRAMS, Doors};
 use self::streams::Streams;
 use self::timer::Timer;
 use crate::io::sys::SignalFd;
-use crate::io::{AEGIS_TCP, BindError, Clock, IoOptions, IoStats, Turn, sockets};
+use crate::io::{
+    AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, clock, sockets,
+};
 use crate::seam::{Core, Door, Outbox};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Events taken from the poll set in one turn; more stay there.
 const EVENTS_PER_TURN: usize = 256;
@@ -61,6 +61,7 @@ pub struct MioLoop {
     flushes_per_turn: usize,
     /// The core had more to send than one turn allows.
     unsent: bool,
+    busy_poll: Duration,
     stats: IoStats,
 }
 
@@ -70,28 +71,6 @@ struct Turning<'a> {
     now: Instant,
     registry: &'a Registry,
     stats: &'a mut IoStats,
-}
-
-/// Stops a loop from another thread.
-#[derive(Clone, Debug)]
-pub struct StopHandle(Arc<Stop>);
-
-#[derive(Debug)]
-struct Stop {
-    stopped: AtomicBool,
-    waker: Waker,
-}
-
-impl StopHandle {
-    /// Wakes the loop; this turn and all later ones say [`Turn::stopped`], and [`MioLoop::run`] returns.
-    pub fn stop(&self) -> io::Result<()> {
-        self.0.stopped.store(true, Ordering::Release);
-        self.0.waker.wake()
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.0.stopped.load(Ordering::Acquire)
-    }
 }
 
 impl MioLoop {
@@ -106,7 +85,8 @@ impl MioLoop {
         let registry = poll.registry();
         let watch = |fd, token| registry.register(&mut SourceFd(&fd), token, Interest::READABLE);
 
-        let waker = Waker::new(registry, STOP).map_err(setup("the stop handle"))?;
+        let stop = StopHandle::new().map_err(setup("the stop handle"))?;
+        watch(stop.as_raw_fd(), STOP).map_err(setup("the stop handle"))?;
         let timer = Timer::new().map_err(setup("the timer"))?;
         watch(timer.as_raw_fd(), TIMER).map_err(setup("the timer"))?;
         let signals = if options.signals {
@@ -132,7 +112,7 @@ impl MioLoop {
             clock,
             timer,
             signals,
-            stop: StopHandle(Arc::new(Stop { stopped: AtomicBool::new(false), waker })),
+            stop,
             listener,
             streams: Streams::new(options.streams_max),
             doors,
@@ -143,6 +123,7 @@ impl MioLoop {
                     .div_ceil(BATCH_DATAGRAMS)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
+            busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             stats: IoStats::default(),
         })
     }
@@ -244,15 +225,15 @@ impl MioLoop {
             self.listener.as_ref().and_then(Listener::next_deadline),
         ];
         let deadline = deadline.into_iter().flatten().min();
+        let wake = deadline.map(|deadline| clock::earlier(deadline, self.busy_poll));
         let has_work = self.unsent
             || self.streams.has_work()
             || self.doors.has_work()
-            || self.listener.as_ref().is_some_and(Listener::has_work)
-            || deadline.is_some_and(|deadline| deadline <= now);
-        let timeout = if has_work {
+            || self.listener.as_ref().is_some_and(Listener::has_work);
+        let timeout = if has_work || wake.is_some_and(|wake| wake <= now) {
             Some(time::Duration::ZERO)
         } else {
-            self.stats.calls.timerfd_settime += u64::from(self.timer.set(deadline)?);
+            self.stats.calls.timerfd_settime += u64::from(self.timer.set(wake)?);
             None
         };
         self.stats.calls.epoll_wait += 1;
@@ -262,7 +243,12 @@ impl MioLoop {
                 self.stats.waits_interrupted += 1;
                 Ok(())
             }
-            result => result,
+            result => {
+                if !has_work {
+                    self.clock.spin_until(deadline, self.busy_poll);
+                }
+                result
+            }
         }
     }
 

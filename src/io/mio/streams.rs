@@ -1,9 +1,4 @@
-//! Stream connections in fixed slots.
-//!
-//! A slot is *open* until the core closes its stream or the peer ends it. A stream that the core closed then *lingers*:
-//! its last bytes are flushed, our side is shut down, and what still arrives is read and thrown away until the peer
-//! closes too, for otherwise the kernel would answer unread bytes with a reset, and the peer would lose our last
-//! message. Lingering ends after [`LINGER_MAX`], or earlier when a newcomer needs the slot.
+//! Stream connections: read when the poll set tells of them, and written at once.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -13,7 +8,8 @@ use mio::net::TcpStream;
 use mio::{Interest, Token};
 
 use crate::io::mio::Turning;
-use crate::io::{LINGER_MAX, STREAM_OUTPUT_BYTES, STREAM_READ_BYTES_PER_TURN};
+use crate::io::slots::Slots;
+use crate::io::{LINGER_MAX, STREAM_READ_BYTES_PER_TURN};
 use crate::seam::{Core, Input, StreamId, StreamOp};
 use crate::time::Instant;
 
@@ -23,32 +19,20 @@ const STREAMS_PER_TURN: usize = 256;
 /// All connections.
 #[derive(Debug)]
 pub(super) struct Streams {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Slots<Stream>,
     /// Slots that may have something to read, each at most once.
     ready: VecDeque<u32>,
-    /// The lingering slots as a list through the slots, oldest first.
-    oldest: u32,
-    newest: u32,
+    /// For each slot: whether it has a place in `ready`, perhaps still from its last occupant, which costs one read in
+    /// vain.
+    queued: Vec<bool>,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Slot {
-    socket: Option<TcpStream>,
-    generation: u32,
-    /// Has a place in `ready`, perhaps still from its last occupant: that costs one read in vain.
-    queued: bool,
+struct Stream {
+    socket: TcpStream,
     watches_writable: bool,
-    /// When lingering: until when. Otherwise open.
-    lingers_until: Option<Instant>,
-    older: u32,
-    newer: u32,
-    output: [u8; STREAM_OUTPUT_BYTES],
-    output_len: usize,
 }
-
-const NONE: u32 = u32::MAX;
 
 /// Why a write ended a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,31 +46,17 @@ enum WriteError {
 impl Streams {
     /// Slots for `max` connections.
     pub(super) fn new(max: usize) -> Self {
-        assert!(max < NONE as usize, "more stream slots than numbers for them");
-        let slot = || Slot {
-            socket: None,
-            generation: 0,
-            queued: false,
-            watches_writable: false,
-            lingers_until: None,
-            older: NONE,
-            newer: NONE,
-            output: [0; STREAM_OUTPUT_BYTES],
-            output_len: 0,
-        };
         Self {
-            slots: (0..max).map(|_| slot()).collect(),
-            free: (0..max as u32).rev().collect(),
+            slots: Slots::new(max),
             ready: VecDeque::with_capacity(max),
-            oldest: NONE,
-            newest: NONE,
+            queued: vec![false; max],
             buffer: vec![0; STREAM_READ_BYTES_PER_TURN],
         }
     }
 
     /// How many connections there are, lingering ones included.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// Whether there is something to read without waiting.
@@ -96,32 +66,27 @@ impl Streams {
 
     /// When [`Streams::cut_lingering`] next has something to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.slots.get(self.oldest as usize).and_then(|slot| slot.lingers_until)
+        self.slots.oldest_lingering().map(|(_, until)| until)
     }
 
     /// Takes a free slot for a newcomer, or that of whoever has lingered longest.
     pub(super) fn reserve(&mut self, turning: &mut Turning<'_>) -> Option<StreamId> {
-        if self.free.is_empty() && self.oldest != NONE {
+        self.slots.reserve().or_else(|| {
+            let (oldest, _) = self.slots.oldest_lingering()?;
             turning.stats.streams.linger_cut += 1;
-            self.vacate(self.oldest, turning);
-        }
-        let index = self.free.pop()?;
-        Some(StreamId { index, generation: self.slots[index as usize].generation })
+            self.vacate(oldest, turning);
+            self.slots.reserve()
+        })
     }
 
     /// Gives back a reserved slot that was not occupied.
     pub(super) fn unreserve(&mut self, id: StreamId) {
-        self.free.push(id.index);
+        self.slots.unreserve(id);
     }
 
     /// Puts `socket` into the slot reserved for it.
     pub(super) fn occupy(&mut self, id: StreamId, socket: TcpStream) {
-        let slot = &mut self.slots[id.index as usize];
-        assert!(
-            slot.socket.is_none() && slot.generation == id.generation,
-            "occupied a slot that was not reserved"
-        );
-        slot.socket = Some(socket);
+        self.slots.occupy(id, Stream { socket, watches_writable: false });
     }
 
     /// The poll set has a word about slot `index`.
@@ -132,9 +97,10 @@ impl Streams {
         core: &mut impl Core,
         turning: &mut Turning<'_>,
     ) {
-        self.queue(index as u32);
-        if writable && self.slots[index].output_len > 0 && self.flush(index as u32, turning).is_err() {
-            self.end(index as u32, core, turning);
+        let index = index as u32;
+        self.queue(index);
+        if writable && !self.slots[index].output().is_empty() && self.flush(index, turning).is_err() {
+            self.end(index, core, turning);
         }
     }
 
@@ -142,7 +108,7 @@ impl Streams {
     pub(super) fn read_ready(&mut self, core: &mut impl Core, turning: &mut Turning<'_>) {
         for _ in 0..self.ready.len().min(STREAMS_PER_TURN) {
             let Some(index) = self.ready.pop_front() else { return };
-            self.slots[index as usize].queued = false;
+            self.queued[index as usize] = false;
             self.read(index, core, turning);
         }
     }
@@ -151,21 +117,20 @@ impl Streams {
     pub(super) fn apply(&mut self, op: &StreamOp, core: &mut impl Core, turning: &mut Turning<'_>) -> bool {
         let index = op.stream.index;
         // A stream that ended while the core was writing to it, or that the core has closed already.
-        let is_open = self.slots.get(index as usize).is_some_and(|slot| {
-            slot.generation == op.stream.generation && slot.socket.is_some() && slot.lingers_until.is_none()
-        });
-        if !is_open {
+        if !self.slots.holds(op.stream) || self.slots[index].is_lingering() {
             return false;
         }
         let written = self.write(index, op.bytes(), turning);
         if op.close {
             // From here on the core has forgotten the stream: nothing about it is told any more.
-            self.linger(index, turning);
+            self.slots.linger(index, turning.now + LINGER_MAX);
+            // What came in meanwhile is to be thrown away, and its end to be seen.
+            self.queue(index);
         }
         if let Err(error) = written {
             turning.stats.streams.overflowed += u64::from(error == WriteError::Overflow);
             self.end(index, core, turning);
-        } else if op.close && self.slots[index as usize].output_len == 0 && !self.shut_down(index) {
+        } else if op.close && self.slots[index].output().is_empty() && !self.shut_down(index) {
             self.end(index, core, turning);
         }
         written.is_err() && !op.close
@@ -173,16 +138,19 @@ impl Streams {
 
     /// Closes the streams that have lingered long enough.
     pub(super) fn cut_lingering(&mut self, turning: &mut Turning<'_>) {
-        while self.next_deadline().is_some_and(|until| turning.now >= until) {
+        while let Some((oldest, until)) = self.slots.oldest_lingering()
+            && turning.now >= until
+        {
             turning.stats.streams.linger_cut += 1;
-            self.vacate(self.oldest, turning);
+            self.vacate(oldest, turning);
         }
     }
 
     fn read(&mut self, index: u32, core: &mut impl Core, turning: &mut Turning<'_>) {
-        let slot = &mut self.slots[index as usize];
-        let Some(socket) = &mut slot.socket else { return };
-        let id = StreamId { index, generation: slot.generation };
+        let stream = self.slots.id(index);
+        let slot = &mut self.slots[index];
+        let is_open = !slot.is_lingering();
+        let Some(Stream { socket, .. }) = &mut slot.connection else { return };
         let mut budget = STREAM_READ_BYTES_PER_TURN;
         while budget > 0 {
             turning.stats.calls.read += 1;
@@ -191,9 +159,9 @@ impl Streams {
                 Ok(len) => {
                     budget -= len;
                     turning.stats.streams.bytes_in += len as u64;
-                    if slot.lingers_until.is_none() {
+                    if is_open {
                         let bytes = &self.buffer[..len];
-                        core.handle(turning.now, Input::StreamBytes { stream: id, bytes });
+                        core.handle(turning.now, Input::StreamBytes { stream, bytes });
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -207,106 +175,71 @@ impl Streams {
 
     /// Writes `bytes` behind what already waits, and keeps what the socket does not take.
     fn write(&mut self, index: u32, bytes: &[u8], turning: &mut Turning<'_>) -> Result<(), WriteError> {
-        let slot = &mut self.slots[index as usize];
-        let Some(socket) = &mut slot.socket else { return Ok(()) };
+        let slot = &mut self.slots[index];
+        let is_first = slot.output().is_empty();
+        let Some(stream) = &mut slot.connection else { return Ok(()) };
         let mut rest = bytes;
-        if slot.output_len == 0 && !rest.is_empty() {
-            rest = &rest[write_some(socket, rest, turning)?..];
+        if is_first && !rest.is_empty() {
+            rest = &rest[write_some(&stream.socket, rest, turning)?..];
         }
         if rest.is_empty() {
             return Ok(());
         }
-        let end = slot.output_len + rest.len();
-        slot.output.get_mut(slot.output_len..end).ok_or(WriteError::Overflow)?.copy_from_slice(rest);
-        slot.output_len = end;
-        if !slot.watches_writable {
-            slot.watches_writable = true;
+        let watches_writable = std::mem::replace(&mut stream.watches_writable, true);
+        if !watches_writable {
             turning.stats.calls.epoll_ctl += 1;
             let interest = Interest::READABLE | Interest::WRITABLE;
-            let watched = turning.registry.reregister(socket, Token(index as usize), interest);
-            return watched.map_err(|_| WriteError::Gone);
+            let watched = turning.registry.reregister(&mut stream.socket, Token(index as usize), interest);
+            watched.map_err(|_| WriteError::Gone)?;
         }
-        Ok(())
+        if slot.keep(rest) { Ok(()) } else { Err(WriteError::Overflow) }
     }
 
     /// Writes what waits; when a closing stream has nothing left, shuts our side down.
     fn flush(&mut self, index: u32, turning: &mut Turning<'_>) -> Result<(), WriteError> {
-        let slot = &mut self.slots[index as usize];
-        let Some(socket) = &mut slot.socket else { return Ok(()) };
-        let written = write_some(socket, &slot.output[..slot.output_len], turning)?;
-        slot.output.copy_within(written..slot.output_len, 0);
-        slot.output_len -= written;
-        if slot.output_len == 0 && slot.lingers_until.is_some() && !self.shut_down(index) {
+        let slot = &mut self.slots[index];
+        let Some(stream) = &slot.connection else { return Ok(()) };
+        let written = write_some(&stream.socket, slot.output(), turning)?;
+        slot.consume(written);
+        if slot.output().is_empty() && slot.is_lingering() && !self.shut_down(index) {
             return Err(WriteError::Gone);
         }
         Ok(())
     }
 
-    fn shut_down(&mut self, index: u32) -> bool {
-        let socket = self.slots[index as usize].socket.as_ref();
-        socket.is_some_and(|socket| socket.shutdown(Shutdown::Write).is_ok())
+    fn shut_down(&self, index: u32) -> bool {
+        let stream = self.slots[index].connection.as_ref();
+        stream.is_some_and(|stream| stream.socket.shutdown(Shutdown::Write).is_ok())
     }
 
     fn queue(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        if !slot.queued && slot.socket.is_some() {
-            slot.queued = true;
+        let queued = &mut self.queued[index as usize];
+        if !*queued && self.slots[index].connection.is_some() {
+            *queued = true;
             self.ready.push_back(index);
         }
     }
 
-    fn linger(&mut self, index: u32, turning: &Turning<'_>) {
-        let slot = &mut self.slots[index as usize];
-        slot.lingers_until = Some(turning.now + LINGER_MAX);
-        slot.older = self.newest;
-        slot.newer = NONE;
-        match self.slots.get_mut(self.newest as usize) {
-            Some(newest) => newest.newer = index,
-            None => self.oldest = index,
-        }
-        self.newest = index;
-        // What came in meanwhile is to be thrown away, and its end to be seen.
-        self.queue(index);
-    }
-
     /// The connection ended from outside: frees its slot, and tells the core unless that had closed it already.
     fn end(&mut self, index: u32, core: &mut impl Core, turning: &mut Turning<'_>) {
-        let slot = &self.slots[index as usize];
-        let id = StreamId { index, generation: slot.generation };
-        let is_open = slot.lingers_until.is_none();
+        let stream = self.slots.id(index);
+        let is_open = !self.slots[index].is_lingering();
         self.vacate(index, turning);
         if is_open {
-            core.handle(turning.now, Input::StreamClosed { stream: id });
+            core.handle(turning.now, Input::StreamClosed { stream });
         }
     }
 
     /// Closes the connection in slot `index` and frees the slot.
     fn vacate(&mut self, index: u32, turning: &mut Turning<'_>) {
-        let slot = &mut self.slots[index as usize];
-        assert!(slot.socket.is_some(), "vacated an empty slot");
         // Closing the descriptor takes it out of the poll set.
-        slot.socket = None;
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.watches_writable = false;
-        slot.output_len = 0;
-        let (older, newer) = (slot.older, slot.newer);
-        if slot.lingers_until.take().is_some() {
-            match self.slots.get_mut(older as usize) {
-                Some(slot) => slot.newer = newer,
-                None => self.oldest = newer,
-            }
-            match self.slots.get_mut(newer as usize) {
-                Some(slot) => slot.older = older,
-                None => self.newest = older,
-            }
-        }
-        self.free.push(index);
+        drop(self.slots.vacate(index));
         turning.stats.streams.closed += 1;
     }
 }
 
 /// Writes to the socket once; nothing when it would block.
-fn write_some(socket: &mut TcpStream, bytes: &[u8], turning: &mut Turning<'_>) -> Result<usize, WriteError> {
+fn write_some(mut socket: &TcpStream, bytes: &[u8], turning: &mut Turning<'_>) -> Result<usize, WriteError> {
     turning.stats.calls.write += 1;
     match socket.write(bytes) {
         Ok(written) => {
@@ -328,7 +261,7 @@ mod tests {
     use socket2::SockRef;
 
     use super::*;
-    use crate::io::IoStats;
+    use crate::io::{IoStats, STREAM_OUTPUT_BYTES};
     use crate::seam::Outbox;
 
     /// A core that only remembers which streams ended.
@@ -392,7 +325,7 @@ mod tests {
         }
 
         fn waiting(&self) -> usize {
-            self.streams.slots[0].output_len
+            self.streams.slots[0].output().len()
         }
 
         /// Sends until something has to wait in the slot. Returns how many bytes were sent.

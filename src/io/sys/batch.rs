@@ -1,32 +1,15 @@
-//! The system calls that no crate wraps the way we need them: datagrams in batches, timers, signals, and a few socket
-//! options. The only unsafe code of the I/O layer; everything that leaves this file is safe to call.
-//!
-//! Errors are plain `errno` numbers on the paths of single datagrams, and [`io::Error`] everywhere else.
+//! Datagrams in batches, and addresses and control messages as the kernel has them.
 #![allow(unsafe_code)]
 #![allow(clippy::unnecessary_cast, reason = "some of these types differ between C libraries")]
 
-use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::time::Instant;
-
-/// `CLOCK_MONOTONIC`, for [`clock_ns`].
-pub(crate) const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
-/// `CLOCK_REALTIME`, for [`clock_ns`].
-pub(crate) const REALTIME: libc::clockid_t = libc::CLOCK_REALTIME;
-
-/// Nanoseconds on `clock`.
-pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer.
-    let result = unsafe { libc::clock_gettime(clock, &mut time) };
-    assert_eq!(result, 0, "this system lacks a clock that every Linux has");
-    timespec_ns(&time)
-}
+use super::{errno, timespec_ns};
 
 /// Received datagrams, in batches: headers, buffers and their pointers are laid out once.
 #[derive(Debug)]
@@ -125,7 +108,8 @@ impl ReceiveBatch {
         let header = &self.headers[index];
         let start = index * self.buffer_bytes;
         let len = (header.msg_len as usize).min(self.buffer_bytes);
-        let (stamp_ns, drops) = read_control(&self.controls[index], header.msg_hdr.msg_controllen as usize);
+        let control_bytes = (header.msg_hdr.msg_controllen as usize).min(CONTROL_BYTES);
+        let (stamp_ns, drops) = read_control(&self.controls[index].0[..control_bytes]);
         Received {
             from: self.addresses[index].read(),
             bytes: &self.bytes[start..start + len],
@@ -135,11 +119,14 @@ impl ReceiveBatch {
     }
 }
 
-/// Datagrams to send, in batches: the headers are kept, and the bytes stay where they are.
+/// Datagrams to send, in batches of messages: the headers are kept, and the bytes stay where they are.
 #[derive(Debug)]
 pub(crate) struct SendBatch {
     headers: Vec<libc::mmsghdr>,
     addresses: Vec<Address>,
+    segments: Vec<Segments>,
+    /// For each message, which of the datagrams it is.
+    ranges: Vec<Range<usize>>,
     iovecs: Vec<libc::iovec>,
 }
 
@@ -147,8 +134,29 @@ pub(crate) struct SendBatch {
 #[derive(Debug)]
 pub(crate) struct LoadedBatch<'a> {
     headers: &'a mut [libc::mmsghdr],
+    ranges: &'a [Range<usize>],
+    iovecs: &'a mut [libc::iovec],
     _bytes: PhantomData<&'a [u8]>,
 }
+
+/// The control message that has the kernel cut a message into datagrams of a length.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Segments {
+    len: usize,
+    level: i32,
+    kind: i32,
+    segment_bytes: u16,
+    _padding: [u8; 6],
+}
+
+const _: () = assert!(mem::offset_of!(Segments, segment_bytes) == mem::size_of::<libc::cmsghdr>());
+
+/// Datagrams that one message may hold: what every kernel takes that knows of it.
+const SEGMENTS_MAX: usize = 64;
+
+/// Bytes that one message may hold: those of the longest UDP datagram, less the longest headers.
+const MESSAGE_BYTES_MAX: usize = 65_000;
 
 // SAFETY: as for `ReceiveBatch`; pointers to a caller's bytes are followed only through a `LoadedBatch`, which borrows
 // both.
@@ -158,45 +166,132 @@ impl SendBatch {
     /// Room for `count` datagrams.
     pub(crate) fn new(count: usize) -> Self {
         assert!(count > 0);
-        let mut header = empty_header();
-        header.msg_hdr.msg_iovlen = 1;
+        let segments = Segments {
+            len: mem::offset_of!(Segments, segment_bytes) + mem::size_of::<u16>(),
+            level: libc::SOL_UDP,
+            kind: libc::UDP_SEGMENT,
+            segment_bytes: 0,
+            _padding: [0; 6],
+        };
         Self {
-            headers: vec![header; count],
+            headers: vec![empty_header(); count],
             addresses: vec![Address::ZERO; count],
+            segments: vec![segments; count],
+            ranges: vec![0..0; count],
             iovecs: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; count],
         }
     }
 
     /// Loads datagrams until the batch is full or `messages` ends. `dual_stack` says that the socket is an IPv6 one
-    /// that serves IPv4 peers too.
+    /// that serves IPv4 peers too. With `offload`, datagrams in a row for the same peer go as one message, where
+    /// all are equally long but the last, which may be shorter.
     pub(crate) fn load<'a, 'm: 'a>(
         &'a mut self,
         dual_stack: bool,
+        offload: bool,
         messages: &mut impl Iterator<Item = (SocketAddr, &'m [u8])>,
     ) -> LoadedBatch<'a> {
-        let mut len = 0;
-        while len < self.headers.len()
+        let (mut len, mut datagrams) = (0, 0);
+        let mut last: Option<(SocketAddr, Joining)> = None;
+        while datagrams < self.iovecs.len()
             && let Some((to, bytes)) = messages.next()
         {
-            let (address, iovec) = (&mut self.addresses[len], &mut self.iovecs[len]);
-            let header = &mut self.headers[len].msg_hdr;
-            header.msg_namelen = address.write(to, dual_stack);
-            header.msg_name = ptr::from_mut(address).cast();
-            *iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-            header.msg_iov = iovec;
+            self.iovecs[datagrams] =
+                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            datagrams += 1;
+            if offload
+                && let Some((peer, joining)) = &mut last
+                && *peer == to
+                && joining.join(bytes.len())
+            {
+                self.ranges[len - 1].end = datagrams;
+                continue;
+            }
+            last = Some((to, Joining::new(bytes.len())));
+            self.ranges[len] = datagrams - 1..datagrams;
+            self.headers[len].msg_hdr.msg_namelen = self.addresses[len].write(to, dual_stack);
             len += 1;
         }
-        LoadedBatch { headers: &mut self.headers[..len], _bytes: PhantomData }
+        for index in 0..len {
+            self.lay_out(index);
+        }
+        LoadedBatch {
+            headers: &mut self.headers[..len],
+            ranges: &self.ranges[..len],
+            iovecs: &mut self.iovecs[..datagrams],
+            _bytes: PhantomData,
+        }
+    }
+
+    /// Points the header of message `index` to its parts.
+    fn lay_out(&mut self, index: usize) {
+        let range = self.ranges[index].clone();
+        let segments = &mut self.segments[index];
+        let header = &mut self.headers[index].msg_hdr;
+        header.msg_name = ptr::from_mut(&mut self.addresses[index]).cast();
+        let iovecs = &mut self.iovecs[range];
+        header.msg_iov = iovecs.as_mut_ptr();
+        header.msg_iovlen = iovecs.len() as _;
+        (header.msg_control, header.msg_controllen) = if iovecs.len() > 1 {
+            segments.segment_bytes = iovecs[0].iov_len as u16;
+            (ptr::from_mut(segments).cast(), mem::size_of::<Segments>() as _)
+        } else {
+            (ptr::null_mut(), 0)
+        };
+    }
+}
+
+/// Which datagrams may still be joined to a message.
+#[derive(Debug)]
+struct Joining {
+    segment_bytes: usize,
+    bytes: usize,
+    datagrams: usize,
+    is_closed: bool,
+}
+
+impl Joining {
+    fn new(bytes: usize) -> Self {
+        Self { segment_bytes: bytes, bytes, datagrams: 1, is_closed: false }
+    }
+
+    /// Joins a datagram of `bytes` if it may be.
+    fn join(&mut self, bytes: usize) -> bool {
+        let may = !self.is_closed
+            && (1..=self.segment_bytes).contains(&bytes)
+            && self.datagrams < SEGMENTS_MAX
+            && self.bytes + bytes <= MESSAGE_BYTES_MAX;
+        if may {
+            self.datagrams += 1;
+            self.bytes += bytes;
+            self.is_closed = bytes < self.segment_bytes;
+        }
+        may
     }
 }
 
 impl LoadedBatch<'_> {
-    /// How many datagrams are loaded.
+    /// How many messages are loaded.
     pub(crate) fn len(&self) -> usize {
         self.headers.len()
     }
 
-    /// Sends the loaded datagrams from number `first` on, without blocking. Returns how many went (at least one), or
+    /// How many datagrams message `index` is.
+    pub(crate) fn datagrams(&self, index: usize) -> usize {
+        self.ranges[index].len()
+    }
+
+    /// The header of message `index`, for as long as the batch is loaded.
+    pub(super) fn header(&mut self, index: usize) -> *const libc::msghdr {
+        &raw const self.headers[index].msg_hdr
+    }
+
+    /// The length of message `index`.
+    pub(crate) fn len_of(&self, index: usize) -> usize {
+        self.iovecs[self.ranges[index].clone()].iter().map(|iovec| iovec.iov_len).sum()
+    }
+
+    /// Sends the loaded messages from number `first` on, without blocking. Returns how many went (at least one), or
     /// why the first of them did not.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, first: usize) -> Result<usize, i32> {
         let headers = &mut self.headers[first..];
@@ -213,129 +308,30 @@ impl LoadedBatch<'_> {
         usize::try_from(sent).map_err(|_| errno())
     }
 
-    /// Bytes of the `count` datagrams from number `first` on, which [`LoadedBatch::send`] just sent.
-    pub(crate) fn bytes_sent(&self, first: usize, count: usize) -> u64 {
-        self.headers[first..first + count].iter().map(|header| u64::from(header.msg_len)).sum()
+    /// Sends one datagram, of message `index`, alone. Returns its length.
+    pub(crate) fn send_one(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        index: usize,
+        datagram: usize,
+    ) -> Result<usize, i32> {
+        let iovec = &mut self.iovecs[self.ranges[index].clone()][datagram];
+        let mut header = self.headers[index].msg_hdr;
+        header.msg_iov = iovec;
+        header.msg_iovlen = 1;
+        header.msg_control = ptr::null_mut();
+        header.msg_controllen = 0;
+        // SAFETY: as for `send`; the header is a copy that lives through the call.
+        let sent =
+            unsafe { libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| errno())
     }
-}
-
-/// A timer that becomes readable at an instant.
-#[derive(Debug)]
-pub(crate) struct TimerFd(OwnedFd);
-
-impl TimerFd {
-    /// A timer that is not set.
-    pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: no pointers are passed; a descriptor that comes back is ours.
-        let fd =
-            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
-        Ok(Self(own(fd)?))
-    }
-
-    /// Sets the timer to `at`, or to nothing. Forgets an expiry that nobody has read: no read is ever needed.
-    pub(crate) fn set(&self, at: Option<Instant>) -> io::Result<()> {
-        // Zero would mean "never"; an instant at the origin is as past as the next one.
-        let ns = at.map_or(0, |at| at.as_nanos().clamp(1, i64::MAX as u64));
-        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-        };
-        let setting = libc::itimerspec { it_interval: zero, it_value: value };
-        // SAFETY: `setting` is a valid timer setting, and the old one is not asked for.
-        let result = unsafe {
-            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, ptr::null_mut())
-        };
-        check(result)
-    }
-}
-
-impl AsRawFd for TimerFd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
-/// Blocks SIGINT and SIGTERM in the calling thread and in those it starts from now on, so that they reach the loop's
-/// signal descriptor instead of ending the process. Call it in the main thread before any other thread starts.
-pub fn block_signals() -> io::Result<()> {
-    let signals = stop_signals();
-    // SAFETY: `signals` is an initialised set, and the old one is not asked for.
-    let result = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
-}
-
-/// SIGINT and SIGTERM as something to poll.
-#[derive(Debug)]
-pub(crate) struct SignalFd(std::fs::File);
-
-impl SignalFd {
-    /// Sees those of the signals that are blocked (see [`block_signals`]).
-    pub(crate) fn new() -> io::Result<Self> {
-        let signals = stop_signals();
-        // SAFETY: `signals` is an initialised set; a descriptor that comes back is ours.
-        let fd = unsafe { libc::signalfd(-1, &signals, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) };
-        Ok(Self(std::fs::File::from(own(fd)?)))
-    }
-
-    /// Takes what is pending (each signal is pending at most once) and says how many there were.
-    pub(crate) fn take(&mut self) -> u32 {
-        let mut info = [0; mem::size_of::<libc::signalfd_siginfo>()];
-        let mut count = 0;
-        while count < 8 && self.0.read(&mut info).is_ok_and(|len| len == info.len()) {
-            count += 1;
-        }
-        count
-    }
-}
-
-impl AsRawFd for SignalFd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
-/// Which buffer of a socket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Buffer {
-    /// The receive buffer.
-    Receive,
-    /// The send buffer.
-    Send,
-}
-
-/// Asks for a socket buffer of `bytes` as the kernel counts them, past the system's limit where we may, else as far as
-/// that goes. Returns what was granted. A buffer that is already large enough is left alone.
-pub(crate) fn grow_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: usize) -> io::Result<usize> {
-    let (plain, force) = match buffer {
-        Buffer::Receive => (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
-        Buffer::Send => (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
-    };
-    let granted = |socket| option(socket, plain).map(|bytes| usize::try_from(bytes).unwrap_or(0));
-    let before = granted(socket)?;
-    if before >= bytes {
-        return Ok(before);
-    }
-    set_buffer(socket, plain, force, bytes)?;
-    granted(socket)
-}
-
-/// Sets the receive buffer of `socket` to `bytes` as the kernel counts them, whatever it was. Returns what was granted.
-pub(crate) fn set_receive_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
-    set_buffer(socket, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, bytes)?;
-    option(socket, libc::SO_RCVBUF).map(|bytes| usize::try_from(bytes).unwrap_or(0))
-}
-
-/// Makes the kernel stamp received datagrams with their time, and tell how many it had to drop.
-pub(crate) fn stamp_and_count_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set_option(socket, libc::SO_TIMESTAMPNS, 1)?;
-    set_option(socket, libc::SO_RXQ_OVFL, 1)
 }
 
 /// A peer's address as the kernel has it. Large enough for both families that we use, so nothing is ever cut.
 #[repr(C)]
 #[derive(Clone, Copy)]
-union Address {
+pub(super) union Address {
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
@@ -347,7 +343,7 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
-    const ZERO: Self = Self {
+    pub(super) const ZERO: Self = Self {
         v6: libc::sockaddr_in6 {
             sin6_family: 0,
             sin6_port: 0,
@@ -357,8 +353,17 @@ impl Address {
         },
     };
 
+    /// The address that `bytes` are, as far as they go.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut address = Self::ZERO;
+        let len = bytes.len().min(mem::size_of::<Self>());
+        // SAFETY: `len` is within both, and every bit pattern is a valid address.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::from_mut(&mut address).cast(), len) };
+        address
+    }
+
     /// The address in its canonical form: an IPv4 peer of a dual-stack socket is an IPv4 peer.
-    fn read(&self) -> Option<SocketAddr> {
+    pub(super) fn read(&self) -> Option<SocketAddr> {
         // SAFETY: the union starts out as zeros over its whole size, and every bit pattern is a valid value of both
         // variants, whose family is in the same place.
         let (v4, v6) = unsafe { (self.v4, self.v6) };
@@ -406,16 +411,15 @@ impl Address {
 }
 
 /// Room for a time stamp (a header of 16 bytes and a `timespec` of 16) and a drop count (16 and 4, padded to 24).
-const CONTROL_BYTES: usize = 64;
+pub(super) const CONTROL_BYTES: usize = 64;
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 struct Control([u8; CONTROL_BYTES]);
 
-/// The receive stamp and the drop count among `len` bytes of control messages.
-fn read_control(control: &Control, len: usize) -> (Option<u64>, Option<u32>) {
+/// The receive stamp and the drop count among control messages.
+pub(super) fn read_control(bytes: &[u8]) -> (Option<u64>, Option<u32>) {
     const HEADER_BYTES: usize = mem::size_of::<libc::cmsghdr>();
-    let bytes = &control.0[..len.min(CONTROL_BYTES)];
     let (mut stamp_ns, mut drops) = (None, None);
     let mut start = 0;
     while let Some(message) = bytes.get(start..).filter(|rest| rest.len() >= HEADER_BYTES) {
@@ -439,85 +443,18 @@ fn read_control(control: &Control, len: usize) -> (Option<u64>, Option<u32>) {
     (stamp_ns, drops)
 }
 
-fn timespec_ns(time: &libc::timespec) -> u64 {
-    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
-}
-
 fn empty_header() -> libc::mmsghdr {
     // SAFETY: null pointers and zero lengths are a valid, empty header.
     unsafe { mem::zeroed() }
 }
 
-fn stop_signals() -> libc::sigset_t {
-    // SAFETY: the set is initialised by `sigemptyset` before anything is added, and both signals exist.
-    unsafe {
-        let mut signals = mem::zeroed();
-        libc::sigemptyset(&mut signals);
-        libc::sigaddset(&mut signals, libc::SIGINT);
-        libc::sigaddset(&mut signals, libc::SIGTERM);
-        signals
-    }
-}
-
-fn set_buffer(socket: BorrowedFd<'_>, plain: i32, force: i32, bytes: usize) -> io::Result<()> {
-    // The kernel doubles what it is asked for, to count its own overhead in.
-    let half = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
-    set_option(socket, force, half).or_else(|_| set_option(socket, plain, half))
-}
-
-fn option(socket: BorrowedFd<'_>, name: i32) -> io::Result<i32> {
-    let mut value = 0_i32;
-    let mut len = mem::size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `value` and `len` are valid places of the sizes given.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            name,
-            ptr::from_mut(&mut value).cast(),
-            &mut len,
-        )
-    };
-    check(result).map(|()| value)
-}
-
-fn set_option(socket: BorrowedFd<'_>, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: `value` lives through the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            name,
-            ptr::from_ref(&value).cast(),
-            mem::size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    check(result)
-}
-
-fn own(fd: RawFd) -> io::Result<OwnedFd> {
-    check(fd.min(0))?;
-    // SAFETY: the caller just got `fd` from the kernel and gives it up.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn check(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn errno() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::env;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::UdpSocket;
     use std::os::fd::AsFd;
-    use std::process::Command;
 
     use super::*;
+    use crate::io::sys::stamp_and_count_drops;
 
     fn address(text: &str) -> SocketAddr {
         text.parse().expect("an address")
@@ -548,14 +485,14 @@ mod tests {
         };
         put(0, libc::SO_RXQ_OVFL, 20, &77_u32.to_ne_bytes());
         put(24, libc::SCM_TIMESTAMPNS, 32, &[3_u64.to_ne_bytes(), 9_u64.to_ne_bytes()].concat());
-        assert_eq!(read_control(&control, 56), (Some(3_000_000_009), Some(77)));
-        assert_eq!(read_control(&control, 24), (None, Some(77)));
-        for len in 0..=CONTROL_BYTES + 8 {
-            read_control(&control, len);
+        assert_eq!(read_control(&control.0[..56]), (Some(3_000_000_009), Some(77)));
+        assert_eq!(read_control(&control.0[..24]), (None, Some(77)));
+        for len in 0..=CONTROL_BYTES {
+            read_control(&control.0[..len]);
         }
         for claimed in [0, 1, 15, 17, 57, usize::MAX] {
             control.0[..8].copy_from_slice(&claimed.to_ne_bytes());
-            assert_eq!(read_control(&control, 56).1, None, "claimed {claimed} bytes");
+            assert_eq!(read_control(&control.0[..56]).1, None, "claimed {claimed} bytes");
         }
     }
 
@@ -569,9 +506,9 @@ mod tests {
         for round in 0..5_u8 {
             let bytes = [[round; 16]; 3];
             let mut messages = bytes.iter().map(|bytes| (to, &bytes[..4 + usize::from(round)]));
-            let mut loaded = sending.load(false, &mut messages);
+            let mut loaded = sending.load(false, false, &mut messages);
             assert_eq!(loaded.send(client.as_fd(), 0), Ok(3));
-            assert_eq!(loaded.bytes_sent(0, 3), 3 * (4 + u64::from(round)));
+            assert_eq!((0..3).map(|n| loaded.len_of(n)).sum::<usize>(), 3 * (4 + usize::from(round)));
             assert_eq!(receiving.receive(server.as_fd(), 4), Ok(3));
             for (n, sent) in bytes.iter().enumerate() {
                 let datagram = receiving.get(n);
@@ -583,29 +520,53 @@ mod tests {
         assert_eq!(receiving.receive(server.as_fd(), 4), Err(libc::EAGAIN));
     }
 
-    /// Writing to a reset peer is an error, never SIGPIPE, even in a process that SIGPIPE would kill: a child, since
-    /// every Rust program starts out ignoring it.
+    /// Joined are only datagrams in a row, for the same peer, equally long but for the last; and they arrive as the
+    /// datagrams that they were.
     #[test]
-    fn case_51_a_write_to_a_reset_peer_raises_no_sigpipe() {
-        const IN_CHILD: &str = "TICKWIRE_SYS_TEST_SIGPIPE";
-        const NAME: &str = "io::sys::tests::case_51_a_write_to_a_reset_peer_raises_no_sigpipe";
-        if env::var_os(IN_CHILD).is_none() {
-            let exe = env::current_exe().expect("this test's path");
-            let child = Command::new(exe).args(["--exact", NAME]).env(IN_CHILD, "1").output();
-            let output = child.expect("the child runs");
-            assert!(output.status.success(), "{output:?}");
-            return;
+    fn offloaded_datagrams_arrive_as_they_were() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let clients = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));
+        let [a, b] = [0, 1].map(|n| clients[n].local_addr().expect("its address"));
+        let bytes: Vec<_> = (0..200_u8).collect();
+        let datagrams = [
+            (a, &bytes[..100]),
+            (a, &bytes[100..]),
+            (a, &bytes[7..70]),
+            (a, &bytes[8..71]),
+            (b, &bytes[..100]),
+            (a, &bytes[..100]),
+            (a, &bytes[..101]),
+            (a, &bytes[..0]),
+            (a, &bytes[..0]),
+        ];
+        let mut batch = SendBatch::new(16);
+        let mut loaded = batch.load(false, true, &mut datagrams.into_iter());
+        let joined: Vec<_> = (0..loaded.len()).map(|index| loaded.datagrams(index)).collect();
+        assert_eq!(joined, [3, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(loaded.len_of(0), 263);
+        match loaded.send(server.as_fd(), 0) {
+            Ok(sent) => assert_eq!(sent, 7),
+            Err(errno) => return println!("skipped, no offload here: {errno}"),
         }
-        // SAFETY: sets a disposition, no handler of ours.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let peer = TcpStream::connect(listener.local_addr().expect("its address")).expect("loopback");
-        let (stream, _) = listener.accept().expect("the peer");
-        stream.set_nonblocking(true).expect("a socket option");
-        socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).expect("a socket option");
-        drop(peer);
-        let mut stream = mio::net::TcpStream::from_std(stream);
-        let errors: Vec<_> = (0..3).filter_map(|_| stream.write(b"there?").err()?.raw_os_error()).collect();
-        assert!(errors.contains(&libc::EPIPE), "{errors:?}");
+        assert_eq!(loaded.send_one(server.as_fd(), 0, 1), Ok(100));
+        for (to, sent) in datagrams.into_iter().chain([datagrams[1]]) {
+            let mut buffer = [0; 300];
+            let client = &clients[usize::from(to == b)];
+            client.set_nonblocking(true).expect("a socket option");
+            let len = client.recv(&mut buffer).expect("it is here");
+            assert_eq!(&buffer[..len], sent);
+        }
+    }
+
+    #[test]
+    fn a_message_holds_so_many_datagrams_and_bytes() {
+        let bytes = [0; 1200];
+        let to = address("127.0.0.1:9");
+        for (len, expected) in [(100, [64, 64, 22]), (1200, [54, 54, 42])] {
+            let mut batch = SendBatch::new(150);
+            let loaded = batch.load(false, true, &mut std::iter::repeat((to, &bytes[..len])));
+            let joined: Vec<_> = (0..loaded.len()).map(|index| loaded.datagrams(index)).collect();
+            assert_eq!(joined, expected);
+        }
     }
 }
