@@ -30,7 +30,7 @@ use crate::time::{Duration, Instant};
 
 pub use self::clock::Clock;
 pub use self::mio::{MioLoop, StopHandle};
-pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats};
+pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats, WorkHistogram};
 pub use self::sys::block_signals;
 
 /// Bytes of a receive buffer: more than any door takes, so that a longer datagram is seen to be one.

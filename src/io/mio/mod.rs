@@ -27,7 +27,7 @@ use self::datagrams::{BATCH_DATAGRAMS, Doors};
 use self::streams::Streams;
 use self::timer::Timer;
 use crate::io::sys::SignalFd;
-use crate::io::{AEGIS_TCP, BindError, Clock, IoOptions, IoStats, Turn, sockets};
+use crate::io::{AEGIS_TCP, BindError, Clock, IoOptions, IoStats, Turn, WorkHistogram, sockets};
 use crate::seam::{Core, Door, Outbox};
 use crate::time::Instant;
 
@@ -62,6 +62,7 @@ pub struct MioLoop {
     /// The core had more to send than one turn allows.
     unsent: bool,
     stats: IoStats,
+    tick_work: WorkHistogram,
 }
 
 /// What the parts of the loop need in a turn.
@@ -144,6 +145,7 @@ impl MioLoop {
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
             stats: IoStats::default(),
+            tick_work: WorkHistogram::new(),
         })
     }
 
@@ -156,6 +158,11 @@ impl MioLoop {
     /// What was counted since `bind`.
     pub fn stats(&self) -> &IoStats {
         &self.stats
+    }
+
+    /// How long the turns that ticked took, from advancing the core until everything was sent.
+    pub fn tick_work(&self) -> &WorkHistogram {
+        &self.tick_work
     }
 
     /// Connections at the moment, those included that the core has closed and whose peer has not.
@@ -222,8 +229,12 @@ impl MioLoop {
         // Not read from the clock again: a tick that came due since the doors were drained, or were found not to be
         // due, has its datagrams still in the sockets.
         let now = turning.now;
+        let ticking_since = core.next_tick().filter(|&due| due <= now).map(|_| self.clock.now());
         core.advance(now);
         self.transmit(core, now);
+        if let Some(start) = ticking_since {
+            self.tick_work.record(self.clock.now().since(start));
+        }
         Ok(Turn { now, signals, stopped: self.stop.is_stopped() })
     }
 
