@@ -113,6 +113,7 @@ mod tests {
             tally: Tally::new(),
             measured: Counters::default(),
             measured_for: Duration::from_secs(1),
+            cpu_ns: 0,
             playing_first: 4,
             playing_last: 4,
         }

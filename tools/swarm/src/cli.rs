@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tickwire::time::Duration;
 use tickwire_swarm::player::Settings;
 use tickwire_swarm::server::Spawn;
-use tickwire_swarm::swarm::{Options, PLAYERS_MAX, Spread};
+use tickwire_swarm::swarm::{Options, PLAYERS_MAX, SLOTS_MAX, Spread};
 
 /// Whose players come.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub struct Capacity {
     pub most: usize,
     /// How close the answer has to be.
     pub step: usize,
+    /// Runs in which a server may carry so many: one that does is enough.
+    pub tries: u64,
 }
 
 /// Everything that was asked for.
@@ -108,6 +110,7 @@ fn command() -> Command {
                 .default_value("even")
                 .value_parser(PossibleValuesParser::new(["even", "bunched"])),
         )
+        .arg(count("slots", "16", SLOTS_MAX as usize, "Parts of a tick that even players are spread over"))
         .arg(count("ramp-per-s", "200", 100_000, "Logins in a second"))
         .arg(count("warm-up-s", "2", 3600, "Seconds to play before measuring"))
         .arg(count("seconds", "10", 86_400, "Seconds to measure"))
@@ -123,6 +126,12 @@ fn command() -> Command {
         .arg(count("capacity-first", "64", PLAYERS_MAX, "Players to begin the search with"))
         .arg(count("capacity-max", "4096", PLAYERS_MAX, "Players to end it with"))
         .arg(count("capacity-step", "32", PLAYERS_MAX, "How close the answer has to be"))
+        .arg(count(
+            "capacity-tries",
+            "2",
+            100,
+            "Runs with a number of players; one that is carried is enough",
+        ))
         .arg(switch("json", "Report as one line of JSON"))
         .arg(switch("quiet", "No progress"))
         .arg(
@@ -143,6 +152,7 @@ fn invocation(matches: &ArgMatches) -> Result<Invocation, String> {
         first: number("capacity-first") as usize,
         most: number("capacity-max") as usize,
         step: number("capacity-step") as usize,
+        tries: number("capacity-tries"),
     };
     if capacity.first > capacity.most {
         return Err("--capacity-first is above --capacity-max".to_owned());
@@ -153,7 +163,10 @@ fn invocation(matches: &ArgMatches) -> Result<Invocation, String> {
             server: SocketAddr::from(([0; 4], 0)),
             players: number("players") as usize,
             sockets: matches.get_one::<u64>("sockets").map(|&sockets| sockets as usize),
-            spread: if word("spread") == "bunched" { Spread::Bunched } else { Spread::Even },
+            spread: match word("spread") {
+                "bunched" => Spread::Bunched,
+                _ => Spread::Even(number("slots") as u32),
+            },
             ramp_per_s: number("ramp-per-s") as u32,
             warm_up: seconds("warm-up-s"),
             measure: seconds("seconds"),

@@ -54,21 +54,31 @@ fn find_capacity(invocation: &Invocation, capacity: &Capacity, spawn: &Spawn) ->
     let mut best = None;
     let target = Target::Spawn(spawn.clone());
     while let Some(players) = search.next() {
-        let (report, exit) = measure(invocation, &target, players)?;
-        let exit = exit.ok_or("the server did not say how it went")?;
-        let limit = judge(&report, &exit);
-        let verdict = limit.map_or("carried", |limit| limit.describe());
-        eprintln!("{players} players: {verdict} ({exit}; {} faults)", report.faults.total());
-        search.tell(players, limit.is_none());
-        if limit.is_none() {
-            best = Some(report);
+        let mut carried = None;
+        for _ in 0..capacity.tries {
+            carried = try_capacity(invocation, &target, players)?;
+            if carried.is_some() {
+                break;
+            }
         }
+        search.tell(players, carried.is_some());
+        best = carried.or(best);
     }
-    println!("capacity     {} players", search.carried());
     if let Some(report) = &best {
         show(invocation, report);
     }
+    eprintln!("capacity: {} players", search.carried());
     Ok(best.is_some())
+}
+
+/// One run of the search. Gives its report when the server carried so many.
+fn try_capacity(invocation: &Invocation, target: &Target, players: usize) -> Result<Option<Report>, String> {
+    let (report, exit) = measure(invocation, target, players)?;
+    let exit = exit.ok_or("the server did not say how it went")?;
+    let limit = judge(&report, &exit);
+    let verdict = limit.map_or("carried", |limit| limit.describe());
+    eprintln!("{players} players: {verdict} ({exit}; {} faults)", report.faults.total());
+    Ok(limit.is_none().then_some(report))
 }
 
 /// One run with so many players. Gives what the server said at its end too, if the swarm had started it.

@@ -110,6 +110,8 @@ pub struct Report {
     pub pacing: Quantiles,
     /// Ticks that the swarm left out.
     pub ticks_missed: u64,
+    /// What the swarm itself used: share of one core, in percent.
+    pub swarm_core_percent: f64,
     /// What went wrong, from the first login to the last word.
     pub faults: Faults,
     /// What the server used, when it could be told.
@@ -144,6 +146,7 @@ impl Report {
             jitter: Quantiles::of(&outcome.tally.jitter_us),
             pacing: Quantiles::of(&outcome.tally.pacing_us),
             ticks_missed: measured.ticks_missed,
+            swarm_core_percent: outcome.cpu_ns as f64 / seconds / 1e7,
             faults: outcome.tally.faults,
             server: usage.map(|usage| ServerFigures::new(usage, datagrams, outcome.playing_last, seconds)),
             exit,
@@ -192,6 +195,7 @@ impl Report {
                 it.object(name, |it| quantiles_json(it, &quantiles));
             }
             it.integer("swarm_ticks_missed", self.ticks_missed);
+            it.decimal("swarm_core_percent", self.swarm_core_percent);
             it.object("faults", |it| {
                 self.faults.iter().for_each(|(kind, count)| it.integer(kind.name(), count))
             });
@@ -260,7 +264,12 @@ impl fmt::Display for Report {
         writeln!(f, "round trip   {}", self.rtt)?;
         writeln!(f, "interval     {}", self.interval)?;
         writeln!(f, "jitter       {}", self.jitter)?;
-        writeln!(f, "swarm late   {}, {} ticks missed", self.pacing, self.ticks_missed)?;
+        writeln!(f, "swarm late   {}", self.pacing)?;
+        writeln!(
+            f,
+            "swarm        {:.1} % of a core, {} ticks missed",
+            self.swarm_core_percent, self.ticks_missed
+        )?;
         if let Some(server) = &self.server {
             write_server(f, server)?;
         }
@@ -308,7 +317,14 @@ mod tests {
             snapshots_received: 400,
             ..Counters::default()
         };
-        Outcome { tally, measured, measured_for: Duration::from_secs(2), playing_first: 20, playing_last: 20 }
+        Outcome {
+            tally,
+            measured,
+            measured_for: Duration::from_secs(2),
+            cpu_ns: 500_000_000,
+            playing_first: 20,
+            playing_last: 20,
+        }
     }
 
     #[test]
@@ -323,6 +339,7 @@ mod tests {
         assert_eq!(server.cpu_us_per_datagram, 5.0, "10 ms for 2000");
         assert_eq!(server.cpu_us_per_player_s, 250.0, "10 ms for 20 players in 2 s");
         assert_eq!(server.datagrams_per_s_core, 200_000.0);
+        assert_eq!(report.swarm_core_percent, 25.0, "half a second of two");
         assert!(report.is_clean());
     }
 

@@ -67,7 +67,7 @@ fn options(server: SocketAddr) -> Options {
         server,
         players: PLAYERS,
         sockets: None,
-        spread: Spread::Even,
+        spread: Spread::Even(16),
         ramp_per_s: 200,
         warm_up: Duration::from_millis(300),
         measure: Duration::from_secs(2),

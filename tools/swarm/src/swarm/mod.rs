@@ -1,6 +1,6 @@
 //! One run: players on real sockets, driven by one thread.
 //!
-//! Time is cut into slots: a tick, or an equal part of one ([`Spread::Even`]). At the start of its slot every player
+//! Time is cut into slots: a tick, or an equal part of one ([`Spread`]). At the start of its slot every player
 //! sends what is due; a timer descriptor set to absolute times wakes the thread, so that lateness never adds up. In
 //! between, whatever arrives wakes it at once, so that times of arrival are exact while the thread keeps up; how well
 //! it did is measured too ([`Tally::pacing_us`]).
@@ -27,8 +27,9 @@ pub const PLAYERS_MAX: usize = 4096;
 /// When players send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// Each in its own part of the tick, as strangers do.
-    Even,
+    /// Over so many equal parts of the tick, as strangers do. Those of one part send together, and wake a server that
+    /// takes datagrams as they come once.
+    Even(u32),
     /// All at once: the worst case for the socket's buffer.
     Bunched,
 }
@@ -96,14 +97,16 @@ pub struct Outcome {
     pub measured: Counters,
     /// How long that was.
     pub measured_for: Duration,
+    /// Processor time that this thread used meanwhile, in nanoseconds.
+    pub cpu_ns: u64,
     /// Players in the match when it began.
     pub playing_first: usize,
     /// And when it ended.
     pub playing_last: usize,
 }
 
-/// Parts of a tick in which players send.
-const SLOTS_PER_TICK: u64 = 16;
+/// Most parts of a tick.
+pub const SLOTS_MAX: u32 = 1024;
 
 /// How long after the last login began everyone should be there.
 const JOIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -127,9 +130,13 @@ const RECEIVES_PER_EVENT: usize = 64;
 /// When the system refuses what the swarm itself needs. What goes wrong with the server or single players is counted.
 ///
 /// # Panics
-/// When `options` has no players, more than [`PLAYERS_MAX`], no sockets or no ramp.
+/// When `options` has no players, more than [`PLAYERS_MAX`], no sockets, no ramp, or no slots or more than [`SLOTS_MAX`].
 pub fn run<P: Player>(options: &Options, listener: &mut dyn FnMut(News)) -> io::Result<Outcome> {
     assert!((1..=PLAYERS_MAX).contains(&options.players), "players out of range");
+    assert!(
+        !matches!(options.spread, Spread::Even(slots) if !(1..=SLOTS_MAX).contains(&slots)),
+        "slots out of range"
+    );
     assert!(options.sockets != Some(0) && options.ramp_per_s > 0, "nobody could come");
     sockets::raise_descriptor_limit(2 * options.players as u64 + 64)?;
     let mut swarm = Swarm::<P>::new(options)?;
@@ -186,12 +193,13 @@ impl<'a, P: Player> Swarm<'a, P> {
                 tally: Tally::new(),
                 measured: Counters::default(),
                 measured_for: Duration::ZERO,
+                cpu_ns: 0,
                 playing_first: 0,
                 playing_last: 0,
             },
             start,
             slots: match options.spread {
-                Spread::Even => SLOTS_PER_TICK,
+                Spread::Even(slots) => u64::from(slots),
                 Spread::Bunched => 1,
             },
             slot: 0,
@@ -406,10 +414,12 @@ impl<'a, P: Player> Swarm<'a, P> {
             Stage::Measuring => {
                 self.outcome.playing_first = self.playing();
                 self.outcome.measured = self.outcome.tally.counters;
+                self.outcome.cpu_ns = sockets::thread_cpu_ns();
             }
             Stage::Draining => {
                 self.outcome.playing_last = self.playing();
                 self.outcome.measured_for = now.since(self.stage_since);
+                self.outcome.cpu_ns = sockets::thread_cpu_ns() - self.outcome.cpu_ns;
                 self.outcome.measured = self.outcome.tally.counters.since(&self.outcome.measured);
             }
             Stage::Leaving => {

@@ -9,7 +9,8 @@ use rustix::event::{Timespec, epoll};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime, timerfd_create,
+    timerfd_settime,
 };
 
 use tickwire::time::Instant;
@@ -28,6 +29,12 @@ pub(super) fn raise_descriptor_limit(wanted: u64) -> io::Result<()> {
         setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })?;
     }
     Ok(())
+}
+
+/// Processor time of this thread, in nanoseconds.
+pub(super) fn thread_cpu_ns() -> u64 {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    spent.tv_sec as u64 * 1_000_000_000 + spent.tv_nsec as u64
 }
 
 /// What an event is about.
