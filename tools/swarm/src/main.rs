@@ -106,12 +106,10 @@ fn measure(
         Protocol::Aegis => swarm::run::<AegisPlayer>(&options, &mut listener),
     };
     let outcome = outcome.map_err(|error| format!("the swarm failed: {error}"))?;
-    let usage = match usages.as_slice() {
-        [Ok(first), Ok(last)] => Some(last.since(first)),
-        [] => None,
-        [first, ..] => {
-            let why = usages.iter().find_map(|usage| usage.as_ref().err());
-            eprintln!("warning: no figures of the server: {:?}", why.or(first.as_ref().err()));
+    let usage = match usages.into_iter().collect::<std::io::Result<Vec<_>>>() {
+        Ok(usages) => usages.first().zip(usages.get(1)).map(|(first, last)| last.since(first)),
+        Err(error) => {
+            eprintln!("warning: no figures of the server: {error}");
             None
         }
     };

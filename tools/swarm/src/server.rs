@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -46,7 +48,8 @@ impl Usage {
 
     /// The processor time since `before`, and the memory as it is.
     pub fn since(&self, before: &Self) -> Self {
-        Self { cpu_ns: self.cpu_ns - before.cpu_ns, ..*self }
+        // The time of a thread that ended is gone from the sum.
+        Self { cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns), ..*self }
     }
 }
 
@@ -130,6 +133,9 @@ pub struct Spawned {
     log: PathBuf,
 }
 
+/// Goodbyes take at most as long as a stream may linger, which is 2 s.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Players of a room.
 const PLAYERS_PER_ROOM: usize = tickwire::model::PLAYERS_MAX;
 
@@ -194,8 +200,7 @@ impl Spawned {
     /// # Errors
     /// When it ended badly, or did not say how it went.
     pub fn stop(mut self) -> Result<Exit, String> {
-        self.terminate();
-        let status = self.child.wait().map_err(|error| error.to_string())?;
+        let status = self.end().map_err(|error| error.to_string())?;
         let log = read_log(&self.log);
         if !status.success() {
             return Err(format!("the server ended with {status}:\n{log}"));
@@ -224,16 +229,29 @@ impl Spawned {
         Ok(())
     }
 
-    fn terminate(&mut self) {
-        // One that is gone already has what it should get.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+    /// Asks it to stop, and does not ask for ever.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        // One that was waited for has no process any more, and its number may be another's.
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let asked = Instant::now();
+        while asked.elapsed() < STOP_PATIENCE {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.child.kill()?;
+        self.child.wait()
     }
 }
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        self.terminate();
-        let _ = self.child.wait();
+        // Nobody is left to be told.
+        let _ = self.end();
         let _ = fs::remove_file(&self.log);
     }
 }
