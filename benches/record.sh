@@ -12,13 +12,18 @@ out=benches/baseline.md
   echo
   echo "| bench | low | median | high |"
   echo "|---|---|---|---|"
-  for bench in wire snapshot world; do
+  for bench in wire snapshot world server; do
     cargo bench --bench "$bench" -- "$@" 2>/dev/null | awk '
-      /^[a-zA-Z0-9_]+[\/a-zA-Z0-9_]*/ && !/^Benchmarking|^Found/ { if ($1 != "time:" && $1 != "thrpt:" && $1 != "change:") name = $1 }
-      /time: +\[/ && !seen[name]++ {
-        match($0, /\[.*\]/); split(substr($0, RSTART + 1, RLENGTH - 2), t, " ");
-        printf "| %s | %s %s | %s %s | %s %s |\n", name, t[1], t[2], t[3], t[4], t[5], t[6]
-      }'
+      # The name stands before its time, or on the line above when it is long.
+      /time: +\[/ && !/change:/ {
+        name = $0; sub(/ *time: .*/, "", name)
+        if (name == "") name = before
+        if (name != "" && !seen[name]++) {
+          match($0, /\[.*\]/); split(substr($0, RSTART + 1, RLENGTH - 2), t, " ")
+          printf "| %s | %s %s | %s %s | %s %s |\n", name, t[1], t[2], t[3], t[4], t[5], t[6]
+        }
+      }
+      !/^Benchmarking|^Found|^ / { before = $0 }'
   done
 } > "$out"
 echo "wrote $out"

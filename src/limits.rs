@@ -46,6 +46,7 @@ const _: () = {
         SYNC_IN_FLIGHT_MAX + EVENTS_PER_STEP_MAX < EVENTS_IN_FLIGHT_MAX,
         "a newcomer survives its welcome"
     );
+    assert!(ENTITIES_MAX <= u16::MAX as usize, "a room's history keeps indices in 16 bits");
     assert!(EVENTS_PER_ROOM <= u16::MAX as usize, "event slots have 16-bit names");
 };
 

@@ -7,17 +7,26 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use tickwire::config::{self, Sources};
+use tickwire::heap::Heap;
 
 use crate::cli::Command;
 
 #[path = "main/assemble.rs"]
 mod assemble;
+#[path = "main/bots.rs"]
+mod bots;
 #[path = "main/cli.rs"]
 mod cli;
 #[path = "main/demo.rs"]
 mod demo;
+#[path = "main/ledger.rs"]
+mod ledger;
 #[path = "main/serve.rs"]
 mod serve;
+
+/// What `--verify` seals.
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
     let invocation = match cli::parse(std::env::args_os()) {
@@ -54,4 +63,20 @@ fn print(text: impl fmt::Display) {
 /// Says what is wrong, in a line.
 fn report(what: impl fmt::Display) {
     eprintln!("error: {what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use tickwire::heap::{self, OnAlloc};
+
+    /// Without the allocator of [`tickwire::heap`] in this program, `--verify` would verify nothing.
+    #[test]
+    fn a_seal_sees_this_programs_allocations() {
+        heap::seal(OnAlloc::Count);
+        black_box(Box::new(1));
+        heap::unseal();
+        assert_eq!(heap::sealed_allocations(), 1);
+    }
 }

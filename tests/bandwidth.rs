@@ -74,9 +74,11 @@ fn a_changed_entity_costs_24_bits() {
                 &mut out,
             );
             bits += (len - 6) * 8;
-            let old = |index: &u32| before.indices.binary_search(index).ok().map(|at| before.entities[at]);
+            let old = |index: &u32| {
+                before.indices.binary_search(&(*index as u16)).ok().map(|at| before.entities[at])
+            };
             changed += frame.entities.iter().filter(|(index, entity)| old(index) != Some(*entity)).count();
-            let is_gone = |index: &&u32| !frame.entities.iter().any(|(at, _)| at == *index);
+            let is_gone = |index: &&u16| !frame.entities.iter().any(|(at, _)| *at == u32::from(**index));
             changed += before.indices.iter().filter(is_gone).count();
         });
         let each = bits as f64 / f64::from(changed as u32);

@@ -64,11 +64,11 @@ fn check_shows_where_values_come_from() {
     let file = file.to_str().expect("UTF-8");
     fs::write(file, "# Small.\nrooms = 2\nentities = 64\n").expect("a file");
     for args in [&["--check", "--seed", "7"][..], &["serve", "--check", "--seed", "7"]] {
-        let shown = succeeds(args, &[("TICKWIRE_CONFIG", file), ("TICKWIRE_ENTITIES", "32")]);
+        let shown = succeeds(args, &[("TICKWIRE_CONFIG", file), ("TICKWIRE_ENTITIES", "96")]);
         let line =
             |start: &str| shown.lines().find(|line| line.starts_with(start)).expect("a line").to_owned();
         assert!(line("rooms = 2 ").ends_with(&format!(" # {file}:2")), "{shown}");
-        assert!(line("entities = 32 ").ends_with(" # TICKWIRE_ENTITIES"), "{shown}");
+        assert!(line("entities = 96 ").ends_with(" # TICKWIRE_ENTITIES"), "{shown}");
         assert!(line("seed = 7 ").ends_with(" # --seed"), "{shown}");
         assert!(line("wake = \"tick\" ").ends_with(" # default"), "{shown}");
         // It is a file that gives the same again.
@@ -145,14 +145,14 @@ fn a_taken_port_is_a_line() {
     fails_with(
         &["--aegis-tcp", &taken, "--aegis-udp", "127.0.0.1:0"],
         &[],
-        &[&format!("error: --aegis-tcp: cannot open {taken}: Address already in use (os error 98)")],
+        &[&format!("error: cannot listen on aegis-tcp {taken}: address in use")],
     );
     let held = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let taken = held.local_addr().expect("its address").to_string();
     fails_with(
         &["serve", "--aegis-tcp", "127.0.0.1:0", "--aegis-udp", &taken],
         &[],
-        &[&format!("error: --aegis-udp: cannot open {taken}: Address already in use (os error 98)")],
+        &[&format!("error: cannot listen on aegis-udp {taken}: address in use")],
     );
 }
 
@@ -162,7 +162,7 @@ fn an_address_of_another_machine_is_a_line() {
     fails_with(
         &["--aegis-tcp", "192.0.2.1:4243", "--aegis-udp", "127.0.0.1:0"],
         &[],
-        &["error: --aegis-tcp: cannot open 192.0.2.1:4243: Cannot assign requested address (os error 99)"],
+        &["error: cannot listen on aegis-tcp 192.0.2.1:4243: this machine does not have that address"],
     );
 }
 
@@ -178,7 +178,7 @@ fn what_is_not_served_is_said() {
             "warning: --rtype-udp: R-Type version 1 is not yet served",
             "warning: --fignet-udp: FigNet is not yet served",
             "warning: --admin: administration is not yet served",
-            &format!("error: --aegis-tcp: cannot open {taken}: Address already in use (os error 98)"),
+            &format!("error: cannot listen on aegis-tcp {taken}: address in use"),
         ],
     );
 }

@@ -2,3 +2,4 @@
 //! parts with the server, and know nothing of it.
 
 pub mod aegis;
+pub mod bot;

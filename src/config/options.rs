@@ -75,8 +75,8 @@ options! {
     GROUP_PLAY {
         /// The level that every room plays.
         level: Level = Kind::Choice(Level::WORDS), "level1";
-        /// Entity slots in each room.
-        entities: u32 = Kind::Number { unit: "N", min: 16, max: 65_535 }, "128";
+        /// Entity slots in each room; a stress level gets what it needs beyond.
+        entities: u32 = Kind::Number { unit: "N", min: 64, max: 65_535 }, "128";
         /// Entities in the stress level; at most the entity slots of a room.
         stress_entities: u32 = Kind::Number { unit: "N", min: 1, max: 60_000 }, "100";
         /// Ticks from one snapshot to the next, at 60 ticks a second.

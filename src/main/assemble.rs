@@ -20,6 +20,8 @@ pub struct Assembled {
     pub io: MioLoop,
     /// The server.
     pub server: RtypeServer,
+    /// Entity slots of a room.
+    pub entities: usize,
 }
 
 /// Opens the sockets and allocates everything that `options` ask for.
@@ -45,7 +47,7 @@ pub fn assemble(options: &Options) -> Result<Assembled, String> {
         seed: options.seed.unwrap_or_else(|| tokens.next_u64()),
     };
     let server = Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules, entities));
-    Ok(Assembled { io, server })
+    Ok(Assembled { io, server, entities })
 }
 
 /// The level, and how many entity slots a room of it has.

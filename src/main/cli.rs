@@ -38,6 +38,7 @@ pub enum Command {
 }
 
 /// How to demonstrate.
+#[derive(Clone, Copy, Debug)]
 pub struct Demo {
     /// Bots.
     pub players: u32,

@@ -72,7 +72,7 @@ fn announce(assembled: &Assembled) {
 
 /// Runs the loop until the first signal, then says goodbye to everyone. A second signal ends that at once.
 fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
-    let Assembled { io, server } = assembled;
+    let Assembled { io, server, .. } = assembled;
     let mut signals = 0;
     while signals == 0 {
         signals += io.run_turn(server)?.signals;
@@ -83,6 +83,9 @@ fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
     // last bytes, or when it lingers too long.
     while signals < 2 && (server.pools().ready > 0 || io.streams_len() > 0) {
         signals += io.run_turn(server)?.signals;
+    }
+    if signals > 1 {
+        info!("a second signal: not waiting any more, connections open: {}", io.streams_len());
     }
     let stats = server.stats();
     info!(

@@ -33,6 +33,10 @@ impl<G: Game> Server<G> {
         bytes: &[u8],
     ) -> Result<(), DropReason> {
         let checked = check_header(bytes);
+        // The one check that comes before floods are ignored (6.6).
+        if checked == Err(DropReason::TooLarge) {
+            return Err(DropReason::TooLarge);
+        }
         let bound = checked.ok().and_then(|header| self.bound_seat(&header, from));
         // Addresses that flood are ignored (6.6), but never a bound endpoint for what others send from its address.
         if bound.is_none() && self.sources.ignores(now, from.ip()) {
@@ -75,11 +79,13 @@ impl<G: Game> Server<G> {
             Ok(payload) => payload,
             Err(reason) => {
                 if seat.session.is_broken_by_malformed(now) {
-                    warn!(
-                        "ended the session of player {} from {from}: {} malformed datagrams",
-                        seat.session.login().player.get(),
-                        seat.session.malformed_count()
-                    );
+                    if self.sources.may_warn(now) {
+                        warn!(
+                            "ended the session of player {} from {from}: {} malformed datagrams",
+                            seat.session.login().player.get(),
+                            seat.session.malformed_count()
+                        );
+                    }
                     self.end_session(now, handle, Ended::ProtocolError);
                 }
                 return Err(reason);

@@ -57,6 +57,11 @@ impl EventStore {
         entry.event.as_ref().map(|event| (entry.tick, event))
     }
 
+    /// Whether no more can be kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// How many are held.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -218,13 +218,7 @@ impl<G: Game> Room<G> {
 
     /// Puts an event on its way to everyone who is to hear of it: one content, a reference each.
     fn publish(&mut self, event: GameEvent, seats: &mut Pool<Seat>) {
-        let slot = loop {
-            match self.store.put(self.tick, event) {
-                Some(slot) => break slot,
-                // Every round loses one of the few members, and without members the store is empty.
-                None => self.lose_slowest(seats),
-            }
-        };
+        let slot = self.keep(event, seats);
         for (player, member) in PlayerId::all().zip(&mut self.members) {
             if let Some(member) = member.as_mut().filter(|member| member.is_told_of(&event)) {
                 push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
@@ -234,12 +228,23 @@ impl<G: Game> Room<G> {
     }
 
     /// Puts an event on its way to one player.
-    fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Pool<Seat>) -> bool {
-        let Some(member) = &mut self.members[player.index()] else { return false };
-        let Some(slot) = self.store.put(self.tick, event) else { return false };
-        push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
+    fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Pool<Seat>) {
+        let slot = self.keep(event, seats);
+        if let Some(member) = self.members[player.index()].as_mut().filter(|member| !member.is_lost) {
+            push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
+        }
         self.store.release(slot);
-        true
+    }
+
+    /// Stores an event, with one reference. When the store is full, whoever is furthest behind makes room.
+    fn keep(&mut self, event: GameEvent, seats: &mut Pool<Seat>) -> u16 {
+        loop {
+            match self.store.put(self.tick, event) {
+                Some(slot) => return slot,
+                // Every round loses one of the few members, and without members the store is empty.
+                None => self.lose_slowest(seats),
+            }
+        }
     }
 
     /// Tells newcomers of entities that were there before them, a few at a time.
@@ -247,15 +252,14 @@ impl<G: Game> Room<G> {
         for player in PlayerId::all() {
             while let Some(&Member { cursor, session, is_lost: false, .. }) = self.joined(player) {
                 let pending = seats.get(session).map_or(usize::MAX, |seat| seat.session.events_pending());
-                if cursor == ALL_TOLD || pending >= SYNC_IN_FLIGHT_MAX {
+                // A full store is no reason to lose anybody here: the rest is told later.
+                if cursor == ALL_TOLD || pending >= SYNC_IN_FLIGHT_MAX || self.store.is_full() {
                     break;
                 }
                 let next = self.game.entities().next_live(cursor);
                 let told = next.and_then(|index| Some((index, self.spawn_of(index)?)));
-                if let Some((_, event)) = told
-                    && !self.tell(player, event, seats)
-                {
-                    break;
+                if let Some((_, event)) = told {
+                    self.tell(player, event, seats);
                 }
                 let Some(member) = &mut self.members[player.index()] else { break };
                 member.cursor = told.map_or(ALL_TOLD, |(index, _)| index + 1);

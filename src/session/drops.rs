@@ -32,9 +32,24 @@ const FLOOD_PER_SECOND: u32 = 1000;
 /// How long it is then ignored. Datagrams of bound endpoints are let through all the same.
 const FLOOD_PENALTY: Duration = Duration::from_secs(5);
 
-/// Log lines that strangers can cause: this many at once, then one every [`LINE_INTERVAL`] (0.6 MB an hour at most).
+/// Log lines that strangers can cause: this many at once, then one every [`LINE_INTERVAL`].
 const LINES_BURST: u32 = 20;
-const LINE_INTERVAL: Duration = Duration::from_secs(1);
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The same for warnings, which no flood of other lines must crowd out.
+const WARNINGS_BURST: u32 = 20;
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// All of them together, in an hour of the longest possible lines, stay below a megabyte.
+const _: () = {
+    let lines = 3600 / (LINE_INTERVAL.as_millis() / 1000) + LINES_BURST as u64;
+    let warnings = 3600 / (WARNING_INTERVAL.as_millis() / 1000) + WARNINGS_BURST as u64;
+    assert!(lines * LINE_BYTES_MAX + warnings * WARNING_BYTES_MAX < 1_000_000);
+};
+
+/// The longest lines with their time and level: a cut one, and a warning with everything at its longest.
+const LINE_BYTES_MAX: u64 = 512;
+const WARNING_BYTES_MAX: u64 = 160;
 
 /// The same for debug lines, one per dropped datagram.
 const DEBUG_LINES_BURST: u32 = 200;
@@ -177,6 +192,7 @@ pub struct Sources {
     reports: Deadlines,
     totals: DropCounts,
     lines: Limiter,
+    warnings: Limiter,
     debug_lines: Limiter,
     lines_withheld: u64,
     /// No address is ignored after this: the look-up is skipped while nobody floods.
@@ -191,6 +207,7 @@ impl Sources {
             reports: Deadlines::new(SOURCES_MAX),
             totals: DropCounts::default(),
             lines: Limiter::new(LINES_BURST, LINE_INTERVAL),
+            warnings: Limiter::new(WARNINGS_BURST, WARNING_INTERVAL),
             debug_lines: Limiter::new(DEBUG_LINES_BURST, DEBUG_LINE_INTERVAL),
             lines_withheld: 0,
             any_ignored_until: Instant::ZERO,
@@ -261,7 +278,8 @@ impl Sources {
         }
     }
 
-    /// Whether a line that a stranger caused may be logged now; the lines withheld are told with the next that may.
+    /// Whether a line that a stranger caused may be logged now; the lines withheld are told once there is room for
+    /// that line as well.
     pub fn may_log(&mut self, now: Instant) -> bool {
         if !log::log_enabled!(log::Level::Info) {
             return false;
@@ -270,11 +288,16 @@ impl Sources {
             self.lines_withheld += 1;
             return false;
         }
-        if self.lines_withheld > 0 {
+        if self.lines_withheld > 0 && self.lines.pass(now) {
             info!("withheld {} lines about other peers", self.lines_withheld);
             self.lines_withheld = 0;
         }
         true
+    }
+
+    /// Whether a warning that a peer caused may be logged now.
+    pub fn may_warn(&mut self, now: Instant) -> bool {
+        log::log_enabled!(log::Level::Warn) && self.warnings.pass(now)
     }
 
     /// Everything dropped since the start.

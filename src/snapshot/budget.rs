@@ -203,13 +203,14 @@ fn nearness(own: &Entity, other: &Entity) -> u32 {
 }
 
 fn find<'a>(frame: &Frame<'a>, index: u32) -> Option<&'a Entity> {
+    let index = u16::try_from(index).ok()?;
     frame.indices.binary_search(&index).ok().map(|at| &frame.entities[at])
 }
 
 /// Walks the indices of a baseline, of now, and of what is stale, together.
 struct Walk<'a> {
-    baseline: (&'a [u32], &'a [Entity]),
-    now: (&'a [u32], &'a [Entity]),
+    baseline: (&'a [u16], &'a [Entity]),
+    now: (&'a [u16], &'a [Entity]),
     stale: Option<StaleSet<'a>>,
     stale_word: u64,
     stale_word_index: usize,
@@ -243,7 +244,8 @@ impl<'a> Walk<'a> {
         }
         let stale_at = (self.stale_word != 0)
             .then(|| self.stale_word_index as u32 * 64 + self.stale_word.trailing_zeros());
-        let heads = [self.baseline.0.first().copied(), self.now.0.first().copied(), stale_at];
+        let head = |list: &(&[u16], &[Entity])| list.0.first().map(|&index| u32::from(index));
+        let heads = [head(&self.baseline), head(&self.now), stale_at];
         let index = heads.into_iter().flatten().min()?;
         let before = take(&mut self.baseline, index);
         let now = take(&mut self.now, index);
@@ -259,8 +261,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn take<'a>(list: &mut (&'a [u32], &'a [Entity]), index: u32) -> Option<&'a Entity> {
-    if list.0.first() != Some(&index) {
+fn take<'a>(list: &mut (&'a [u16], &'a [Entity]), index: u32) -> Option<&'a Entity> {
+    if list.0.first().is_none_or(|&first| u32::from(first) != index) {
         return None;
     }
     let entity = list.1.first();

@@ -205,26 +205,28 @@ pub(super) fn changed_players(
 fn collect_changes(baseline: Option<&Frame<'_>>, now: &Frame<'_>, changes: &mut Vec<Change>) {
     let Some(baseline) = baseline else {
         let everything = now.indices.iter().zip(now.entities);
-        changes.extend(everything.map(|(&index, &entity)| Change { index, what: What::Added { entity } }));
+        changes.extend(
+            everything.map(|(&index, &entity)| Change { index: index.into(), what: What::Added { entity } }),
+        );
         return;
     };
     let age = now.tick.since(baseline.tick);
     let (mut old, mut new) = (0, 0);
     loop {
-        match (baseline.indices.get(old), now.indices.get(new)) {
-            (Some(&was), Some(&is)) if was == is => {
+        match (baseline.indices.get(old).copied(), now.indices.get(new).copied()) {
+            (Some(was), Some(is)) if was == is => {
                 if let Some(what) = difference(&baseline.entities[old], &now.entities[new], age) {
-                    changes.push(Change { index: is, what });
+                    changes.push(Change { index: is.into(), what });
                 }
                 old += 1;
                 new += 1;
             }
-            (Some(&was), is) if is.is_none_or(|&is| was < is) => {
-                changes.push(Change { index: was, what: What::Removed });
+            (Some(was), is) if is.is_none_or(|is| was < is) => {
+                changes.push(Change { index: was.into(), what: What::Removed });
                 old += 1;
             }
-            (_, Some(&is)) => {
-                changes.push(Change { index: is, what: What::Added { entity: now.entities[new] } });
+            (_, Some(is)) => {
+                changes.push(Change { index: is.into(), what: What::Added { entity: now.entities[new] } });
                 new += 1;
             }
             (_, None) => break,

@@ -1,14 +1,16 @@
 //! A room's entity table at the ticks for which snapshots were sent.
 
+use crate::limits::ENTITIES_MAX;
 use crate::model::{Entity, EntityTable, PLAYERS_MAX, PlayerState};
 use crate::storage::Ring;
 use crate::time::Tick;
 
-/// A room's recent past: a ring of frames over one ring of entities, twenty bytes each.
+/// A room's recent past: a ring of frames over one ring of entities, eighteen bytes each.
 #[derive(Debug)]
 pub struct History {
     frames: Ring<Span>,
-    indices: Box<[u32]>,
+    /// Rooms have at most [`ENTITIES_MAX`] entities: their indices fit 16 bits.
+    indices: Box<[u16]>,
     entities: Box<[Entity]>,
     interval: u32,
 }
@@ -30,7 +32,7 @@ pub struct Frame<'a> {
     /// Who was in, and how they stood.
     pub players: &'a [Option<PlayerState>; PLAYERS_MAX],
     /// Indices of the living entities, rising.
-    pub indices: &'a [u32],
+    pub indices: &'a [u16],
     /// Their states, in the same order.
     pub entities: &'a [Entity],
 }
@@ -39,9 +41,10 @@ impl History {
     /// An empty history for rooms of `entities_max` entities with a snapshot every `interval` ticks.
     ///
     /// # Panics
-    /// When `interval` is 0.
+    /// When `interval` is 0, or `entities_max` above [`ENTITIES_MAX`].
     pub fn new(entities_max: usize, interval: u32) -> Self {
         assert!(interval > 0, "a snapshot every 0 ticks");
+        assert!(entities_max <= ENTITIES_MAX, "an index beyond 16 bits");
         let frames = super::frames_for(interval);
         let filler = Span { tick: Tick(0), start: 0, len: 0, players: [None; PLAYERS_MAX] };
         // One frame more than is kept: the newest may have to skip the end of the ring to lie in one piece.
@@ -85,7 +88,7 @@ impl History {
         }
         let places = self.indices[start..start + len].iter_mut().zip(&mut self.entities[start..start + len]);
         for ((index, entity), (at, state)) in places.zip(entities) {
-            *index = at;
+            *index = at as u16;
             *entity = *state;
         }
         let span = Span { tick, start: start as u32, len: len as u32, players: *players };
@@ -167,7 +170,8 @@ mod tests {
                     match history.frame(*old) {
                         Some(frame) => {
                             assert_eq!(frame.tick, *old);
-                            let there = frame.indices.iter().copied().zip(frame.entities.iter().copied());
+                            let indices = frame.indices.iter().copied().map(u32::from);
+                            let there = indices.zip(frame.entities.iter().copied());
                             assert!(there.eq(expected.iter().map(|(index, entity)| (index, *entity))));
                         }
                         None => assert!(

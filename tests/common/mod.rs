@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tickwire::client::aegis::{Client, Settings as ClientSettings};
+use tickwire::client::bot::Bot;
 use tickwire::limits::Limits;
-use tickwire::model::{Controls, Name};
+use tickwire::model::Name;
 use tickwire::rng::{Rng, TokenSource};
 use tickwire::server::{Server, Settings};
 use tickwire::sim::{Faults, Sim};
@@ -53,34 +54,18 @@ pub fn address(player: usize) -> SocketAddr {
     SocketAddr::from(([10, 1, (player / 250) as u8, (player % 250) as u8 + 1], 5000))
 }
 
-/// Players who fly about and shoot, by chance but the same in every run: each changes course a few times in a second
-/// and pulls the trigger once or twice, as people do.
+/// Bots at the controls, the same in every run.
 pub fn bots() -> impl FnMut(usize, &mut Client, Instant) {
-    let mut rng = Rng::new(99);
-    let mut hands: Vec<Hand> = Vec::new();
+    let mut bots: Vec<(Bot, u64)> = Vec::new();
     move |index, client, now| {
-        while hands.len() <= index {
-            hands.push(Hand::default());
+        while bots.len() <= index {
+            bots.push((Bot::new(99 + bots.len() as u64), 0));
         }
-        let hand = &mut hands[index];
-        let now_ms = now.as_nanos() / 1_000_000;
-        if now_ms >= hand.turn_at_ms {
-            hand.turn_at_ms = now_ms + 150 + u64::from(rng.below(500));
-            hand.course = rng.below(16) as u8;
+        let (bot, next_tick) = &mut bots[index];
+        let tick = now.as_nanos() * 60 / 1_000_000_000;
+        if tick >= *next_tick {
+            *next_tick = tick + 1;
+            bot.play(client);
         }
-        if now_ms >= hand.trigger_at_ms {
-            hand.is_pressed = !hand.is_pressed;
-            hand.trigger_at_ms = now_ms + if hand.is_pressed { 100 } else { 300 + u64::from(rng.below(500)) };
-        }
-        let trigger = if hand.is_pressed { Controls::SHOOT } else { 0 };
-        client.set_controls(Controls::from_bits(hand.course | trigger).expect("five bits"));
     }
-}
-
-#[derive(Default)]
-struct Hand {
-    course: u8,
-    is_pressed: bool,
-    turn_at_ms: u64,
-    trigger_at_ms: u64,
 }

@@ -245,13 +245,19 @@ impl Client {
         }
     }
 
-    /// Leaves: what [`Client::transmit`] and [`Client::stream_output`] then still give says so to the server.
+    /// Leaves, and says so on both ways, in case one is dead: what [`Client::transmit`] and [`Client::stream_output`]
+    /// then still give is to be sent.
     pub fn leave(&mut self) {
-        if self.is_over() {
-            return;
-        }
         if self.phase == Phase::Playing {
             self.disconnects_left = DISCONNECT_COPIES;
+        }
+        self.log_out();
+    }
+
+    /// Leaves, and says so on the stream only: enough while it works, and the last thing that the server hears.
+    pub fn log_out(&mut self) {
+        if self.is_over() {
+            return;
         }
         self.say(&ClientMessage::Logout(LogoutReason::Quit));
         self.end(Over::Left);
@@ -442,8 +448,8 @@ impl Client {
             return;
         }
         let event = match Event::parse(content) {
-            Ok(event) => event,
-            Err(_) => {
+            Ok(event) if is_known(&event) => event,
+            _ => {
                 self.stats.events_ignored += 1;
                 return;
             }
@@ -483,5 +489,13 @@ impl Client {
 
     fn end(&mut self, over: Over) {
         self.phase = Phase::Over(over);
+    }
+}
+
+/// Whether an event is about a kind of entity that this version has (4.1).
+const fn is_known(event: &Event) -> bool {
+    match event {
+        Event::Spawn { kind, .. } => kind.is_known(),
+        _ => true,
     }
 }

@@ -5,6 +5,7 @@ use crate::lz4::{Compressor, THRESHOLD_BYTES};
 use crate::session::acks::{Receipt, Receipts, SentLog};
 use crate::session::reliable;
 use crate::session::rtt::Rtt;
+use crate::storage::SequenceBuffer;
 use crate::time::{Duration, Instant, Tick};
 use crate::wire::aegis::{DATAGRAM_BYTES_MAX, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, PacketKind};
 
@@ -16,6 +17,16 @@ pub struct Carried {
     /// The events in it.
     pub events: reliable::Carried,
 }
+
+/// The same as it is remembered for every datagram: events, which few carry, are kept apart.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    snapshot: Option<Tick>,
+    has_events: bool,
+}
+
+/// Event datagrams remembered, by sequence: when a later one takes a place too soon, its events are sent once more.
+const EVENT_DATAGRAMS: usize = 32;
 
 impl Carried {
     /// Nothing to settle.
@@ -37,7 +48,8 @@ impl Carried {
 pub struct Link {
     token: u32,
     receipts: Receipts,
-    sent: SentLog<Carried>,
+    sent: SentLog<Noted>,
+    sent_events: SequenceBuffer<reliable::Carried>,
     rtt: Rtt,
 }
 
@@ -48,7 +60,13 @@ const RESEND_MAX: Duration = Duration::from_millis(1000);
 impl Link {
     /// A link that was never used; [`Link::reset`] gives it a session.
     pub fn new() -> Self {
-        Self { token: 0, receipts: Receipts::new(), sent: SentLog::new(Carried::NOTHING), rtt: Rtt::new() }
+        Self {
+            token: 0,
+            receipts: Receipts::new(),
+            sent: SentLog::new(Noted { snapshot: None, has_events: false }),
+            sent_events: SequenceBuffer::new(EVENT_DATAGRAMS, reliable::Carried::NONE),
+            rtt: Rtt::new(),
+        }
     }
 
     /// Starts a new session under `token`.
@@ -56,6 +74,7 @@ impl Link {
         self.token = token;
         self.receipts = Receipts::new();
         self.sent.reset();
+        self.sent_events.clear();
         self.rtt = Rtt::new();
     }
 
@@ -79,10 +98,12 @@ impl Link {
     pub fn receive(&mut self, header: &Header, at: Instant, mut settle: impl FnMut(&Carried)) -> Receipt {
         let receipt = self.receipts.record(header.sequence);
         if receipt == Receipt::New {
-            let rtt = &mut self.rtt;
-            self.sent.acknowledge(header.ack, header.ack_bits, |_, sent| {
+            let Self { sent, sent_events, rtt, .. } = self;
+            sent.acknowledge(header.ack, header.ack_bits, |sequence, sent| {
                 rtt.sample(at.since(sent.at));
-                settle(&sent.carried);
+                let Noted { snapshot, has_events } = sent.carried;
+                let events = if has_events { sent_events.remove(sequence) } else { None };
+                settle(&Carried { snapshot, events: events.unwrap_or(reliable::Carried::NONE) });
             });
         }
         receipt
@@ -102,7 +123,11 @@ impl Link {
 
     /// Records that the datagram of [`Link::next_header`] is sent.
     pub fn sent(&mut self, now: Instant, carried: Carried) {
-        self.sent.record(now, carried);
+        let has_events = !carried.events.is_empty();
+        let sequence = self.sent.record(now, Noted { snapshot: carried.snapshot, has_events });
+        if has_events {
+            self.sent_events.insert(sequence, carried.events);
+        }
     }
 
     /// The sequence that the next datagram will have.
