@@ -122,6 +122,13 @@ fn a_signal_ends_it_politely() {
         let (code, log) = program.wait();
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("stopping: 3 sessions") && log.contains("stopped after "), "{log}");
+        // The last line is for programs, in its fixed form.
+        let last = log.lines().last().and_then(|line| line.split_once("INFO  ")).map(|(_, message)| message);
+        let words: Vec<_> = last.unwrap_or_default().split(' ').collect();
+        let names: Vec<_> = words.iter().step_by(2).copied().collect();
+        assert_eq!(names, ["ticks", "late", "dropped", "work_p999_us"], "{log}");
+        let numbers: Vec<u64> = words.iter().skip(1).step_by(2).flat_map(|word| word.parse()).collect();
+        assert!(numbers.len() == 4 && numbers[0] > 0, "{log}");
     }
 }
 

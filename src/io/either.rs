@@ -3,7 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::io::{Backend, BindError, Clock, IoOptions, IoStats, MioLoop, StopHandle, Turn, UringLoop};
+use crate::io::{
+    Backend, BindError, Clock, IoOptions, IoStats, MioLoop, StopHandle, Turn, UringLoop, WorkHistogram,
+};
 use crate::seam::Core;
 
 /// A loop over the backend that was asked for.
@@ -58,6 +60,14 @@ impl Loop {
         match self {
             Self::Mio(mio) => mio.stats(),
             Self::Uring(uring) => uring.stats(),
+        }
+    }
+
+    /// How long the turns took in which ticks were due, from waking up until everything was sent.
+    pub fn tick_work(&self) -> &WorkHistogram {
+        match self {
+            Self::Mio(mio) => mio.tick_work(),
+            Self::Uring(uring) => uring.tick_work(),
         }
     }
 

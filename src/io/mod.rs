@@ -35,7 +35,7 @@ use crate::time::{Duration, Instant};
 pub use self::clock::Clock;
 pub use self::either::Loop;
 pub use self::mio::MioLoop;
-pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats, UringStats};
+pub use self::stats::{CallStats, DoorStats, IoStats, SendError, StreamStats, UringStats, WorkHistogram};
 pub use self::stop::StopHandle;
 pub use self::sys::{block_signals, pin_thread, raise_priority};
 pub use self::uring::UringLoop;

@@ -1,6 +1,7 @@
 //! What the I/O layer counts. Errors of single peers are told here and nowhere else: no peer can fill a log.
 
 use crate::seam::Door;
+use crate::time::Duration;
 
 /// Counters since the loop was bound. Plain numbers, cheap to copy out.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -167,5 +168,125 @@ impl SendError {
             libc::EINVAL | libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL => Self::Invalid,
             _ => Self::Other,
         }
+    }
+}
+
+/// How long turns took in microseconds, in fixed buckets: exact below 8 µs, and eight buckets to every doubling above,
+/// so that a value read from it is at most an eighth too high.
+#[derive(Clone, Debug)]
+pub struct WorkHistogram {
+    counts: [u64; BUCKETS],
+    total: u64,
+    max_us: u64,
+}
+
+/// Buckets to a doubling, as a power of two.
+const STEPS_LOG2: u32 = 3;
+const STEPS: usize = 1 << STEPS_LOG2;
+
+/// Where buckets end: 2²⁴ µs are 16 s. What takes longer counts in the last one.
+const VALUE_BITS: u32 = 24;
+const BUCKETS: usize = STEPS * (VALUE_BITS - STEPS_LOG2 + 1) as usize;
+
+impl WorkHistogram {
+    /// Nothing recorded.
+    pub const fn new() -> Self {
+        Self { counts: [0; BUCKETS], total: 0, max_us: 0 }
+    }
+
+    /// Counts a turn that took `spent`, rounded down to microseconds.
+    pub fn record(&mut self, spent: Duration) {
+        let us = spent.as_micros();
+        self.counts[bucket(us)] += 1;
+        self.total += 1;
+        self.max_us = self.max_us.max(us);
+    }
+
+    /// Turns counted.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The longest, in microseconds; 0 when nothing was counted.
+    pub const fn max_us(&self) -> u64 {
+        self.max_us
+    }
+
+    /// How long at least `per_mille` of 1000 turns took at most, in microseconds: the upper end of the bucket in which
+    /// that turn is, or the longest turn where that is less. 0 when nothing was counted.
+    ///
+    /// # Panics
+    /// When `per_mille` is above 1000.
+    pub fn quantile_us(&self, per_mille: u32) -> u64 {
+        assert!(per_mille <= 1000, "a quantile above the whole");
+        let wanted = (u128::from(self.total) * u128::from(per_mille)).div_ceil(1000);
+        let mut below = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            below += u128::from(count);
+            if below >= wanted && below > 0 {
+                return if bucket + 1 == BUCKETS { self.max_us } else { highest_us(bucket).min(self.max_us) };
+            }
+        }
+        self.max_us
+    }
+}
+
+impl Default for WorkHistogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The bucket of `us`: its highest set bit chooses the doubling, the three bits below that the step in it.
+fn bucket(us: u64) -> usize {
+    let us = us.min((1 << VALUE_BITS) - 1);
+    let Some(doubling) = us.max(1).ilog2().checked_sub(STEPS_LOG2) else { return us as usize };
+    (doubling as usize + 1) * STEPS + (us >> doubling) as usize - STEPS
+}
+
+/// The highest value of `bucket`.
+fn highest_us(bucket: usize) -> u64 {
+    let Some(doubling) = (bucket / STEPS).checked_sub(1) else { return bucket as u64 };
+    (((bucket % STEPS + STEPS + 1) as u64) << doubling) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value falls into the bucket that ends at or after it, and whose predecessor ends before it.
+    #[test]
+    fn buckets_meet_without_gaps() {
+        for us in (0..5000).chain((12..VALUE_BITS).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]))
+        {
+            let found = bucket(us);
+            assert!(us <= highest_us(found), "{us} in {found}");
+            assert!(found == 0 || us > highest_us(found - 1), "{us} in {found}");
+        }
+        assert_eq!(bucket((1 << VALUE_BITS) - 1), BUCKETS - 1);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn a_bucket_is_at_most_an_eighth_wide() {
+        for found in STEPS..BUCKETS {
+            let (lowest, highest) = (highest_us(found - 1) + 1, highest_us(found));
+            assert!((highest - lowest) * 8 <= lowest, "{lowest} to {highest}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let mut work = WorkHistogram::new();
+        assert_eq!((work.quantile_us(999), work.total()), (0, 0));
+        (1..=999).for_each(|_| work.record(Duration::from_micros(7)));
+        work.record(Duration::from_nanos(5_000_999));
+        assert_eq!([0, 500, 999, 1000].map(|q| work.quantile_us(q)), [7, 7, 7, 5000]);
+        assert_eq!((work.total(), work.max_us()), (1000, 5000));
+        work.record(Duration::from_micros(100));
+        // 1001 turns: the 1000th from the shortest is the one of 100 µs, whose bucket goes to 103.
+        assert_eq!(work.quantile_us(999), 103);
+        work.record(Duration::from_secs(100));
+        assert_eq!(work.quantile_us(1000), 100_000_000);
     }
 }

@@ -105,5 +105,13 @@ fn serve(assembled: &mut Assembled) -> std::io::Result<()> {
         "stopped after {} ticks ({} late, {} dropped), {} datagrams in, {} out",
         stats.ticks, stats.late_ticks, stats.dropped_ticks, stats.datagrams_in, stats.datagrams_out
     );
+    // For programs: tools/swarm reads this line (docs/operations.md).
+    info!(
+        "ticks {} late {} dropped {} work_p999_us {}",
+        stats.ticks,
+        stats.late_ticks,
+        stats.dropped_ticks,
+        io.tick_work().quantile_us(999)
+    );
     Ok(())
 }

@@ -26,7 +26,8 @@ use self::streams::Streams;
 use self::timer::Timer;
 use crate::io::sys::SignalFd;
 use crate::io::{
-    AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, clock, sockets,
+    AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, WorkHistogram, clock,
+    sockets,
 };
 use crate::seam::{Core, Door, Outbox};
 use crate::time::{Duration, Instant};
@@ -63,6 +64,7 @@ pub struct MioLoop {
     unsent: bool,
     busy_poll: Duration,
     stats: IoStats,
+    tick_work: WorkHistogram,
 }
 
 /// What the parts of the loop need in a turn.
@@ -125,6 +127,7 @@ impl MioLoop {
             unsent: false,
             busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             stats: IoStats::default(),
+            tick_work: WorkHistogram::new(),
         })
     }
 
@@ -137,6 +140,11 @@ impl MioLoop {
     /// What was counted since `bind`.
     pub fn stats(&self) -> &IoStats {
         &self.stats
+    }
+
+    /// How long the turns took in which ticks were due, from waking up until everything was sent.
+    pub fn tick_work(&self) -> &WorkHistogram {
+        &self.tick_work
     }
 
     /// Connections at the moment, those included that the core has closed and whose peer has not.
@@ -203,8 +211,13 @@ impl MioLoop {
         // Not read from the clock again: a tick that came due since the doors were drained, or were found not to be
         // due, has its datagrams still in the sockets.
         let now = turning.now;
+        let ticks = core.next_tick().is_some_and(|due| due <= now);
         core.advance(now);
         self.transmit(core, now);
+        if ticks {
+            // From when the loop woke: taking the tick's datagrams in is part of its work.
+            self.tick_work.record(self.clock.now().since(now));
+        }
         Ok(Turn { now, signals, stopped: self.stop.is_stopped() })
     }
 

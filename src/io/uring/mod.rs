@@ -26,8 +26,8 @@ use self::tag::Tag;
 use crate::io::sockets::is_exhaustion;
 use crate::io::sys::{Completion, Ring, SignalFd, Waited};
 use crate::io::{
-    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, clock,
-    sockets,
+    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn,
+    WorkHistogram, clock, sockets,
 };
 use crate::seam::{Core, Door, Outbox};
 use crate::time::{Duration, Instant};
@@ -71,6 +71,7 @@ pub struct UringLoop {
     /// The rings belong to a thread.
     enabled: bool,
     stats: IoStats,
+    tick_work: WorkHistogram,
 }
 
 /// Something that is polled, once at a time.
@@ -187,6 +188,7 @@ impl UringLoop {
             busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             enabled: false,
             stats: IoStats::default(),
+            tick_work: WorkHistogram::new(),
         })
     }
 
@@ -200,6 +202,11 @@ impl UringLoop {
     /// What was counted since `bind`.
     pub fn stats(&self) -> &IoStats {
         &self.stats
+    }
+
+    /// How long the turns took in which ticks were due, from waking up until everything was sent.
+    pub fn tick_work(&self) -> &WorkHistogram {
+        &self.tick_work
     }
 
     /// Connections at the moment, those included that the core has closed and whose peer has not.
@@ -279,8 +286,13 @@ impl UringLoop {
         // Not read from the clock again: a tick that came due since the doors were drained, or were found not to be
         // due, has its datagrams still in the sockets.
         let now = turning.now;
+        let ticks = core.next_tick().is_some_and(|due| due <= now);
         core.advance(now);
         self.transmit(core, now)?;
+        if ticks {
+            // From when the loop woke: taking the tick's datagrams in is part of its work.
+            self.tick_work.record(self.clock.now().since(now));
+        }
         Ok(Turn { now, signals, stopped: self.stop.source.is_stopped() })
     }
 
