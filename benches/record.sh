@@ -15,7 +15,8 @@ out=benches/baseline.md
   for bench in wire snapshot world server; do
     cargo bench --bench "$bench" -- "$@" 2>/dev/null | awk '
       # The name stands before its time, or on the line above when it is long.
-      /time: +\[/ && !/change:/ {
+      # A change against the run before is given in percent: not a time.
+      /time: +\[/ && !/%/ {
         name = $0; sub(/ *time: .*/, "", name)
         if (name == "") name = before
         if (name != "" && !seen[name]++) {

@@ -44,6 +44,13 @@ pub fn run(effective: &Effective) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    info!(
+        "{} rooms of level {}, a snapshot every {} ticks, over {}",
+        options.rooms,
+        options.level.word(),
+        options.snapshot_interval,
+        assembled.io.backend()
+    );
     announce(&assembled);
     if options.verify {
         heap::install_panic_hook();
