@@ -21,7 +21,7 @@ use log::LevelFilter;
 use net::{Player, play, play_until};
 use tickwire::client::aegis::{Over, Phase};
 use tickwire::heap::{self, Heap, OnAlloc};
-use tickwire::io::{IoOptions, MioLoop};
+use tickwire::io::{Backend, IoOptions, Loop};
 use tickwire::limits::Limits;
 use tickwire::model::{EntityTable, PLAYERS_MAX, PlayerId, PlayerInput, PlayerState};
 use tickwire::rng::TokenSource;
@@ -50,12 +50,19 @@ struct Report {
     allocations: u64,
 }
 
+/// Over both backends, one after the other: together they would compete for the processors.
 #[test]
 fn the_loop_does_not_allocate() {
-    let is_spoiled = std::env::var_os(SPOILED).is_some();
     tickwire::logger::init(LevelFilter::Info).expect("the first logger");
+    play_over(Backend::Mio);
+    play_over(Backend::IoUring);
+}
+
+/// Ten seconds over `backend`; where the kernel refuses it, over the other one.
+fn play_over(backend: Backend) {
+    let is_spoiled = std::env::var_os(SPOILED).is_some();
     let (to_test, from_loop) = mpsc::channel();
-    let server = thread::spawn(move || serve(is_spoiled, &to_test));
+    let server = thread::spawn(move || serve(backend, is_spoiled, &to_test));
     let (tcp, udp, stop) = from_loop.recv().expect("the loop's addresses");
 
     let mut players: Vec<Player> = (0..CLIENTS).map(|number| player(tcp, udp, number)).collect();
@@ -107,6 +114,7 @@ fn an_allocation_is_seen() {
 }
 
 fn serve(
+    backend: Backend,
     is_spoiled: bool,
     to_test: &mpsc::Sender<(SocketAddr, SocketAddr, tickwire::io::StopHandle)>,
 ) -> Report {
@@ -114,7 +122,8 @@ fn serve(
     let mut options = IoOptions::new(limits.streams, limits.sessions);
     options.aegis_tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     options.doors[Door::Aegis as usize] = options.aegis_tcp;
-    let mut io = MioLoop::bind(&options).expect("sockets");
+    options.backend = backend;
+    let mut io = Loop::bind(&options).expect("sockets");
     let addresses: Vec<SocketAddr> = io.local_addrs().map(|(_, address)| address).collect();
     let settings = Settings {
         limits,
