@@ -1,0 +1,182 @@
+//! The beat: one server tick and one client tick after the other, for every library that is polled.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::usage::{Mark, process_cpu_ns};
+use crate::work::{
+    ClientReport, EVENT_BYTES, EVENT_INTERVAL, JOIN_MAX, Job, Part, SNAPSHOT_BYTES, ServerReport, TAIL_TICKS,
+    TICK, Tally, WARM_UP_TICKS, fill,
+};
+
+/// The server's side of a library.
+pub trait Host {
+    /// The UDP port that clients come to.
+    fn port(&self) -> u16;
+
+    /// Takes in everything that waits. Returns how many inputs there were.
+    fn receive(&mut self) -> u64;
+
+    /// Clients that are in.
+    fn clients(&self) -> usize;
+
+    /// Sends everyone who is in a snapshot and perhaps an event, each its own copy.
+    fn send(&mut self, snapshot: &[u8], event: Option<&[u8]>);
+
+    /// Brings what was sent on its way, as well as everything the library itself has to say.
+    fn flush(&mut self);
+}
+
+/// The side of one client.
+pub trait Guest {
+    /// Takes in everything that waits.
+    fn receive(&mut self, tally: &mut Tally);
+
+    /// Whether it may send inputs.
+    fn is_in(&self) -> bool;
+
+    /// Sends an input of one byte.
+    fn send(&mut self, input: u8);
+
+    /// Brings it on its way, as well as everything the library itself has to say.
+    fn flush(&mut self);
+}
+
+/// Where a run is, by the ticks since everyone was in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    WarmUp,
+    Window,
+    Tail,
+    Over,
+}
+
+impl Job {
+    /// The stage that tick `tick` belongs to.
+    pub fn stage(&self, tick: u64) -> Stage {
+        match tick {
+            _ if tick < WARM_UP_TICKS => Stage::WarmUp,
+            _ if tick < WARM_UP_TICKS + self.ticks => Stage::Window,
+            _ if tick < WARM_UP_TICKS + self.ticks + TAIL_TICKS => Stage::Tail,
+            _ => Stage::Over,
+        }
+    }
+}
+
+/// Tells the driver where clients may come to.
+pub fn say_ready(port: u16) {
+    println!("ready {port}");
+    let _ = std::io::stdout().flush();
+}
+
+/// Serves until the job is done.
+pub fn serve(job: &Job, mut host: impl Host) -> Result<ServerReport, String> {
+    say_ready(host.port());
+    let mut beat = Beat::new();
+    let joining = Instant::now();
+    while host.clients() < job.clients {
+        if joining.elapsed() > JOIN_MAX {
+            return Err(format!("only {} of {} clients came in", host.clients(), job.clients));
+        }
+        beat.wait();
+        host.receive();
+        host.flush();
+    }
+    let (mut snapshot, mut event) = ([0; SNAPSHOT_BYTES], [0; EVENT_BYTES]);
+    let (mut inputs, mut snapshots, mut events) = (0, 0, 0);
+    let mut mark = None;
+    let mut report = ServerReport::default();
+    for tick in 0.. {
+        beat.wait();
+        let stage = job.stage(tick);
+        match stage {
+            Stage::Window if mark.is_none() => mark = Some(Mark::now()),
+            Stage::Tail => {
+                if let Some(mark) = mark.take() {
+                    report = mark.report();
+                }
+            }
+            Stage::Over => break,
+            Stage::WarmUp | Stage::Window => {}
+        }
+        let received = host.receive();
+        let part = if stage == Stage::Window { Part::Window } else { Part::Outside };
+        fill(&mut snapshot, tick, part);
+        let has_event = tick.is_multiple_of(EVENT_INTERVAL);
+        fill(&mut event, tick, part);
+        host.send(&snapshot, has_event.then_some(&event));
+        host.flush();
+        if stage == Stage::Window {
+            inputs += received;
+            snapshots += job.clients as u64;
+            events += if has_event { job.clients as u64 } else { 0 };
+        }
+    }
+    Ok(ServerReport { ticks: job.ticks, inputs, snapshots, events, ..report })
+}
+
+/// Clients that set out in one tick: enough to be quick, few enough to be let in.
+const NEWCOMERS_PER_TICK: usize = 16;
+
+/// Plays with as many guests as the job asks for until the driver closes standard input.
+pub fn play<G: Guest>(
+    job: &Job,
+    mut make: impl FnMut(usize) -> Result<G, String>,
+) -> Result<ClientReport, String> {
+    let (began, cpu_ns) = (Instant::now(), process_cpu_ns());
+    let is_over = end_of_input();
+    let mut guests: Vec<G> = Vec::with_capacity(job.clients);
+    let mut tally = Tally::default();
+    let mut beat = Beat::new();
+    let mut tick = 0u8;
+    while !is_over.load(Ordering::Relaxed) {
+        beat.wait();
+        tick = tick.wrapping_add(1);
+        for number in guests.len()..job.clients.min(guests.len() + NEWCOMERS_PER_TICK) {
+            guests.push(make(number)?);
+        }
+        for guest in &mut guests {
+            guest.receive(&mut tally);
+            if guest.is_in() {
+                guest.send(tick & 0x1F);
+            }
+            guest.flush();
+        }
+    }
+    Ok(ClientReport { tally, cpu_ns: process_cpu_ns() - cpu_ns, wall_ns: began.elapsed().as_nanos() as u64 })
+}
+
+/// Set once standard input is closed.
+fn end_of_input() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&flag);
+    thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        told.store(true, Ordering::Relaxed);
+    });
+    flag
+}
+
+/// Sixty times a second. What is late is caught up with, up to a point.
+struct Beat {
+    next: Instant,
+}
+
+impl Beat {
+    fn new() -> Self {
+        Self { next: Instant::now() }
+    }
+
+    fn wait(&mut self) {
+        self.next += TICK;
+        let now = Instant::now();
+        match self.next.checked_duration_since(now) {
+            Some(left) => thread::sleep(left),
+            None if now - self.next > 4 * TICK => self.next = now,
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Who is compared: one module each, all with the two faces of [`crate::pace`].
+
+use crate::pace;
+use crate::work::{ClientReport, Job, ServerReport};
+
+#[cfg(not(any(
+    feature = "floor",
+    feature = "tickwire",
+    feature = "enet",
+    feature = "libenet",
+    feature = "renet",
+    feature = "laminar"
+)))]
+compile_error!("nobody to compare: choose a peer by its feature");
+
+#[cfg(feature = "enet")]
+mod enet;
+#[cfg(feature = "floor")]
+mod floor;
+#[cfg(feature = "laminar")]
+mod laminar;
+#[cfg(feature = "libenet")]
+mod libenet;
+#[cfg(feature = "renet")]
+mod renet;
+#[cfg(feature = "tickwire")]
+mod tickwire;
+
+/// Everyone who was built in, the floor first.
+pub const NAMES: &[&str] = &[
+    #[cfg(feature = "floor")]
+    "floor",
+    #[cfg(feature = "tickwire")]
+    "tickwire",
+    #[cfg(feature = "tickwire")]
+    "tickwire-uring",
+    #[cfg(feature = "enet")]
+    "rusty_enet",
+    #[cfg(feature = "libenet")]
+    "libenet",
+    #[cfg(feature = "renet")]
+    "renet",
+    #[cfg(feature = "renet")]
+    "renet-secure",
+    #[cfg(feature = "laminar")]
+    "laminar",
+];
+
+/// Serves the job with peer `name` on the calling thread.
+pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
+    match name {
+        #[cfg(feature = "floor")]
+        "floor" => serve_widely(job, floor::Floor::bind(job)?),
+        #[cfg(feature = "tickwire")]
+        "tickwire" => tickwire::serve(job, ::tickwire::io::Backend::Mio),
+        #[cfg(feature = "tickwire")]
+        "tickwire-uring" => tickwire::serve(job, ::tickwire::io::Backend::IoUring),
+        #[cfg(feature = "enet")]
+        "rusty_enet" => serve_widely(job, enet::Enet::bind(job)?),
+        #[cfg(feature = "libenet")]
+        "libenet" => serve_widely(job, libenet::Enet::bind(job)?),
+        #[cfg(feature = "renet")]
+        "renet" => serve_widely(job, renet::Renet::bind(job, false)?),
+        #[cfg(feature = "renet")]
+        "renet-secure" => serve_widely(job, renet::Renet::bind(job, true)?),
+        #[cfg(feature = "laminar")]
+        "laminar" => serve_widely(job, laminar::Laminar::bind(job)?),
+        _ => Err(format!("there is no peer {name} in this build")),
+    }
+}
+
+/// Plays the job against peer `name` at `port` on the calling thread.
+pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
+    match name {
+        #[cfg(feature = "floor")]
+        "floor" => pace::play(job, |_| floor::FloorGuest::connect(port)),
+        #[cfg(feature = "tickwire")]
+        "tickwire" | "tickwire-uring" => {
+            pace::play(job, |number| tickwire::TickwireGuest::connect(port, number))
+        }
+        #[cfg(feature = "enet")]
+        "rusty_enet" => pace::play(job, |_| enet::EnetGuest::connect(port)),
+        #[cfg(feature = "libenet")]
+        "libenet" => pace::play(job, |_| libenet::EnetGuest::connect(port)),
+        #[cfg(feature = "renet")]
+        "renet" => pace::play(job, |number| renet::RenetGuest::connect(port, number, false)),
+        #[cfg(feature = "renet")]
+        "renet-secure" => pace::play(job, |number| renet::RenetGuest::connect(port, number, true)),
+        #[cfg(feature = "laminar")]
+        "laminar" => pace::play(job, |_| laminar::LaminarGuest::connect(port)),
+        _ => Err(format!("there is no peer {name} in this build")),
+    }
+}
+
+#[cfg(any(feature = "floor", feature = "enet", feature = "libenet", feature = "renet", feature = "laminar"))]
+/// All sockets get the same large buffers, whatever a library asks for: this compares processor time, not defaults.
+fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String> {
+    if crate::sys::widen_sockets() == 0 {
+        return Err("no socket to give large buffers".to_owned());
+    }
+    pace::serve(job, host)
+}
+
+#[cfg(any(feature = "floor", feature = "renet"))]
+/// A socket of its own for each client, as in life.
+fn client_socket(port: u16) -> Result<std::net::UdpSocket, String> {
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+    let open = || -> std::io::Result<UdpSocket> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    open().map_err(|error| format!("a client's socket: {error}"))
+}

@@ -1,0 +1,53 @@
+//! The whole tool on a small plan: processes, report and table.
+
+use std::process::Command;
+
+/// Eight clients for a second: what is sent arrives, for the floor and for tickwire.
+#[test]
+fn the_floor_and_tickwire_deliver() {
+    let svg = std::env::temp_dir().join(format!("tickwire-peers-{}.svg", std::process::id()));
+    let output = Command::new(env!("CARGO_BIN_EXE_tickwire-peers"))
+        .args([
+            "--shared-net",
+            "--peers",
+            "floor,tickwire",
+            "--clients",
+            "8",
+            "--rounds",
+            "1",
+            "--seconds",
+            "1",
+        ])
+        // One processor is all that every machine has.
+        .args(["--server-core", "0", "--client-core", "0", "--svg"])
+        .arg(&svg)
+        .output()
+        .expect("the tool runs");
+    let table = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for peer in ["floor", "tickwire"] {
+        let start = format!("| 8 | {peer} | ");
+        let row = table.lines().find(|line| line.starts_with(&start)).expect("a row");
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let delivery: Vec<f64> = cells[9].split(" / ").map(|cell| cell.parse().expect("a number")).collect();
+        assert_eq!(delivery.len(), 3, "{row}");
+        assert!(delivery.iter().all(|&percent| percent > 95.0 && percent < 105.0), "{row}");
+        let cpu: f64 = cells[3].split(' ').next().expect("a median").parse().expect("a number");
+        assert!(cpu > 0.0, "{row}");
+    }
+    let chart = std::fs::read_to_string(&svg).expect("a chart");
+    std::fs::remove_file(&svg).expect("it is there");
+    assert!(chart.starts_with("<svg") && chart.ends_with("</svg>\n"));
+    assert_eq!(chart.matches("<rect").count(), 3, "the ground and two bars");
+}
+
+/// A peer that is not there is said to be missing, and nothing else is made of it.
+#[test]
+fn an_unknown_peer_fails() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tickwire-peers"))
+        .args(["--shared-net", "--peers", "nobody", "--clients", "1", "--rounds", "1", "--seconds", "1"])
+        .output()
+        .expect("the tool runs");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no peer nobody"));
+}
