@@ -26,7 +26,7 @@ use crate::usage::Mark;
 use crate::work::{EVENT_INTERVAL, JOIN_MAX, Job, Part, ServerReport, Tally, mix};
 
 /// Entities of a room: their changes make a snapshot of about 160 bytes.
-const ENTITIES: usize = 18;
+const ENTITIES: usize = 17;
 
 /// Entity slots: one more for the event's.
 const SLOTS: usize = ENTITIES + 1;
