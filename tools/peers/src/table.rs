@@ -46,7 +46,7 @@ impl Run {
     }
 
     /// Share of what should have come, in percent: inputs, snapshots, events. More than 100 is told as it is: messages
-    /// that came twice, or, of inputs, one more that fell into the window, both processes keeping their own time.
+    /// that came twice; of inputs, which come by the clients' clock, also ticks of the server that were late.
     fn delivery_percent(&self) -> [f64; 3] {
         let due = self.clients as f64 * self.server.ticks as f64;
         let percent = |came: u64, due: f64| 100.0 * came as f64 / due.max(1.0);
