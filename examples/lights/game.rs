@@ -148,7 +148,7 @@ impl Game for Lights {
     fn leave(&mut self, player: PlayerId, events: &mut Events) {
         self.players[player.index()] = None;
         if let Some(light) = self.lights[player.index()].take() {
-            self.disappear(light.index, DestroyReason::Expired, events);
+            self.disappear(light.index, DestroyReason::OwnerLeft, events);
         }
     }
 

@@ -12,10 +12,12 @@ pub enum DestroyReason {
     Killed = 1,
     /// Left the playfield.
     OutOfBounds = 2,
-    /// Its time was over, or its player left.
+    /// Its time was over.
     Expired = 3,
     /// The stage was cleared for the next round.
     Reset = 4,
+    /// Its player left.
+    OwnerLeft = 5,
 }
 
 /// Why a player is gone.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use log::{info, warn};
 
 use super::Server;
-use super::seat::Wants;
+use super::seats::{Guest, Wants};
 use super::transmit::Farewell;
 use crate::session::aegis::{ClientPayload, Ended, Heard, check_header, check_payload};
 use crate::session::drops::{self, DropReason};
@@ -53,12 +53,12 @@ impl<G: Game> Server<G> {
     /// The seat of the session that the header names, if the datagram came from the endpoint bound to it.
     fn bound_seat(&self, header: &Header, from: SocketAddr) -> Option<Handle> {
         let handle = self.seat_of(header.session)?;
-        let seat = self.seats.get(handle)?;
+        let seat = self.seats.aegis.get(handle)?;
         (seat.session.endpoint() == Some(from)).then_some(handle)
     }
 
     fn seat_of(&self, token: u32) -> Option<Handle> {
-        self.seats.handle_at(self.by_token.get(u128::from(token))? as usize)
+        self.seats.aegis.handle_at(self.by_token.get(u128::from(token))? as usize)
     }
 
     /// A datagram of a bound session.
@@ -71,7 +71,7 @@ impl<G: Game> Server<G> {
         header: &Header,
         bytes: &[u8],
     ) -> Result<(), DropReason> {
-        let seat = self.seats.get_mut(handle).expect("the seat was just found");
+        let seat = self.seats.aegis.get_mut(handle).expect("the seat was just found");
         if !seat.session.may_hear(now) {
             return Err(DropReason::Flood);
         }
@@ -93,7 +93,7 @@ impl<G: Game> Server<G> {
         };
         match self.hear(now, at, handle, header, payload) {
             Heard::Nothing => {}
-            Heard::WantsAccept => self.want(handle, Wants::ACCEPT),
+            Heard::WantsAccept => self.want(Guest::Aegis(handle), Wants::ACCEPT),
             Heard::Leaves => self.end_session(now, handle, Ended::Disconnected),
         }
         Ok(())
@@ -113,20 +113,20 @@ impl<G: Game> Server<G> {
             return Err(DropReason::Flood);
         }
         let is_of_peer = |handle: &Handle| {
-            let peer = self.seats.get(*handle).map(|seat| seat.session.login().peer.ip());
+            let peer = self.seats.aegis.get(*handle).map(|seat| seat.session.login().peer.ip());
             peer.is_some_and(|peer| drops::key(peer) == drops::key(from.ip()))
         };
         let Some(handle) = self.seat_of(header.session).filter(is_of_peer) else {
             self.sources.guessed(now, from.ip());
             return Err(DropReason::Foreign);
         };
-        let seat = self.seats.get_mut(handle).expect("the seat was just found");
+        let seat = self.seats.aegis.get_mut(handle).expect("the seat was just found");
         let was_bound = seat.session.endpoint().is_some();
         if !seat.session.bind(now, from, header) {
             return Err(DropReason::Foreign);
         }
         self.hear(now, at, handle, header, ClientPayload::Connect);
-        self.want(handle, Wants::ACCEPT);
+        self.want(Guest::Aegis(handle), Wants::ACCEPT);
         if was_bound {
             self.stats.sessions_rebound += 1;
         } else {
@@ -145,7 +145,7 @@ impl<G: Game> Server<G> {
         header: &Header,
         payload: ClientPayload,
     ) -> Heard {
-        let seat = self.seats.get_mut(handle).expect("the seat was just found");
+        let seat = self.seats.aegis.get_mut(handle).expect("the seat was just found");
         let store = &mut self.rooms[seat.session.login().room as usize].store;
         let view = &mut seat.view;
         let heard = seat.session.hear(
@@ -157,21 +157,16 @@ impl<G: Game> Server<G> {
             |event| store.release(event),
         );
         if seat.session.is_resend_due(now) {
-            self.want(handle, Wants::EVENTS);
+            self.want(Guest::Aegis(handle), Wants::EVENTS);
         }
         heard
     }
 
     /// A session was bound for the first time: its player joins the room.
     fn join(&mut self, now: Instant, handle: Handle) {
-        let seat = self.seats.get(handle).expect("the seat was just found");
+        let seat = self.seats.aegis.get(handle).expect("the seat was just found");
         let login = *seat.session.login();
-        let room = &mut self.rooms[login.room as usize];
-        if !room.is_played() {
-            room.open(self.seeds.next_u64());
-            self.played_rooms.insert(login.room as usize);
-        }
-        room.join(login.player, &mut self.seats, &mut self.events);
+        self.join_room(login.room, login.player);
         if self.sources.may_log(now) {
             info!(
                 "player {} of room {} joined from {}: {:?}",
@@ -194,7 +189,7 @@ impl<G: Game> Server<G> {
     }
 
     fn end(&mut self, now: Instant, handle: Handle, why: Ended, is_told: bool) {
-        let Some(seat) = self.seats.get(handle) else { return };
+        let Some(seat) = self.seats.aegis.get(handle) else { return };
         let login = *seat.session.login();
         if let Some(endpoint) = seat.session.endpoint()
             && why != Ended::Disconnected
@@ -204,31 +199,9 @@ impl<G: Game> Server<G> {
             let _ = self.farewells.push(Farewell::new(endpoint, header));
         }
         self.log_out(login.stream, why.logout(), is_told);
-        let room = &mut self.rooms[login.room as usize];
-        let was_played = room.is_played();
-        room.leave(login.player, why.leave(), &mut self.seats, &mut self.events);
-        if was_played && !room.is_played() {
-            self.played_rooms.remove(login.room as usize);
-        }
-        self.open_rooms.insert(login.room as usize);
+        self.leave_room(now, Guest::Aegis(handle), login.room, login.player, why);
         self.by_token.remove(u128::from(login.token));
-        self.deadlines.clear(handle.index());
-        if let Some(seat) = self.seats.get_mut(handle) {
-            seat.wants = Wants::NOTHING;
-        }
-        self.seats.release(handle);
-        if self.seats.is_empty() {
-            self.clock.stop();
-        }
-        self.stats.sessions_ended += 1;
-        match why {
-            Ended::TimedOut => self.stats.sessions_timed_out += 1,
-            Ended::ProtocolError => self.stats.sessions_broken += 1,
-            Ended::TooSlow => self.stats.sessions_too_slow += 1,
-            Ended::Left | Ended::Disconnected | Ended::ServerShutdown => {}
-        }
-        if self.sources.may_log(now) {
-            info!("player {} of room {} left: {why:?}", login.player.get(), login.room);
-        }
+        self.seats.aegis.release(handle);
+        self.rest_if_empty();
     }
 }

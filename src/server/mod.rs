@@ -8,8 +8,9 @@ mod addresses;
 mod aegis;
 mod clock;
 mod events;
+mod guests;
 mod room;
-mod seat;
+mod seats;
 mod stats;
 mod streams;
 mod transmit;
@@ -19,7 +20,7 @@ pub use stats::{Pools, Stats};
 use self::addresses::Addresses;
 use self::clock::TickClock;
 use self::room::Room;
-use self::seat::{Seat, Wants};
+use self::seats::{Guest, Seat, Seats, Wants};
 use self::streams::Stream;
 use self::transmit::Farewell;
 use crate::limits::{CATCH_UP_TICKS_MAX, Limits, TICK_RATE_HZ};
@@ -61,7 +62,7 @@ pub struct Server<G> {
     open_rooms: BitSet,
     /// Rooms that tick.
     played_rooms: BitSet,
-    seats: Pool<Seat>,
+    seats: Seats,
     /// Session token → seat.
     by_token: Index,
     streams: Box<[Stream]>,
@@ -95,7 +96,7 @@ impl<G: Game> Server<G> {
             rooms: (0..rooms).map(|index| Room::new(make(index), index, entities, interval)).collect(),
             open_rooms: BitSet::full(rooms),
             played_rooms: BitSet::new(rooms),
-            seats: Pool::new(sessions, |_| Seat::new(entities, interval)),
+            seats: Seats { aegis: Pool::new(sessions, |_| Seat::new(entities, interval)) },
             by_token,
             streams: (0..streams).map(|_| Stream::free()).collect(),
             addresses,
@@ -118,9 +119,9 @@ impl<G: Game> Server<G> {
     /// in the next [`Core::transmit`].
     pub fn shut_down(&mut self, now: Instant) {
         self.is_shutting_down = true;
-        for index in 0..self.seats.capacity() {
-            if let Some(handle) = self.seats.handle_at(index) {
-                self.end_session(now, handle, Ended::ServerShutdown);
+        for number in 0..self.seats.capacity() {
+            if let Some(guest) = self.seats.guest(number) {
+                self.end_guest(now, guest, Ended::ServerShutdown);
             }
         }
         self.close_logins();
@@ -171,10 +172,21 @@ impl<G: Game> Server<G> {
         self.rooms.get(index).filter(|room| room.is_played()).map(|room| room.tick)
     }
 
-    /// Marks what a session has to send, and puts it in the ready list.
-    fn want(&mut self, handle: Handle, wants: Wants) {
-        if let Some(seat) = self.seats.get_mut(handle) {
-            want(seat, handle, wants, &mut self.ready_seats);
+    /// Marks what a guest's session has to send, and puts it in the ready list.
+    fn want(&mut self, guest: Guest, wants: Wants) {
+        let number = self.seats.number(guest);
+        let Some(queued) = self.seats.queued(guest) else { return };
+        queued.wants = queued.wants.and(wants);
+        if !std::mem::replace(&mut queued.is_listed, true) {
+            let pushed = self.ready_seats.push(number as u32);
+            assert!(pushed.is_ok(), "each seat is in the ready list at most once");
+        }
+    }
+
+    /// Ends a guest's session and tells everyone whom it concerns.
+    fn end_guest(&mut self, now: Instant, guest: Guest, why: Ended) {
+        match guest {
+            Guest::Aegis(handle) => self.end_session(now, handle, why),
         }
     }
 
@@ -190,10 +202,16 @@ impl<G: Game> Server<G> {
         }
     }
 
-    /// A seat's deadline may be earlier than anything due: whatever moved since is looked at only here.
     fn run_seat_timer(&mut self, now: Instant, key: usize) {
-        let Some(handle) = self.seats.handle_at(key) else { return };
-        let Some(seat) = self.seats.get_mut(handle) else { return };
+        match self.seats.guest(key) {
+            Some(Guest::Aegis(handle)) => self.run_aegis_timer(now, key, handle),
+            None => {}
+        }
+    }
+
+    /// A seat's deadline may be earlier than anything due: whatever moved since is looked at only here.
+    fn run_aegis_timer(&mut self, now: Instant, key: usize, handle: Handle) {
+        let Some(seat) = self.seats.aegis.get_mut(handle) else { return };
         if seat.session.is_timed_out(now) {
             self.end_session(now, handle, Ended::TimedOut);
             return;
@@ -209,7 +227,7 @@ impl<G: Game> Server<G> {
             self.deadlines.set(key, seat.session.next_deadline());
         } else {
             // The deadline is set again once that is sent.
-            want(seat, handle, wants, &mut self.ready_seats);
+            self.want(Guest::Aegis(handle), wants);
         }
     }
 
@@ -230,20 +248,17 @@ impl<G: Game> Server<G> {
         let mut from = 0;
         while let Some(index) = self.played_rooms.next_from(from) {
             from = index + 1;
-            let ready_seats = &mut self.ready_seats;
             let mut ready = [None; crate::model::PLAYERS_MAX];
             let mut ready_len = 0;
-            self.rooms[index].step(&mut self.seats, &mut self.events, |handle, wants| {
-                ready[ready_len] = Some((handle, wants));
+            self.rooms[index].step(&mut self.seats, &mut self.events, |guest, wants| {
+                ready[ready_len] = Some((guest, wants));
                 ready_len += 1;
             });
-            for (handle, wants) in ready.into_iter().flatten() {
-                if let Some(seat) = self.seats.get_mut(handle) {
-                    want(seat, handle, wants, ready_seats);
-                }
+            for (guest, wants) in ready.into_iter().flatten() {
+                self.want(guest, wants);
             }
-            while let Some(handle) = self.rooms[index].lost_session() {
-                self.end_session(now, handle, Ended::TooSlow);
+            while let Some(guest) = self.rooms[index].lost_guest() {
+                self.end_guest(now, guest, Ended::TooSlow);
             }
         }
     }
@@ -251,14 +266,6 @@ impl<G: Game> Server<G> {
 
 /// One tick.
 const TICK_INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / TICK_RATE_HZ as u64);
-
-fn want(seat: &mut Seat, handle: Handle, wants: Wants, ready: &mut Ring<u32>) {
-    seat.wants = seat.wants.and(wants);
-    if !std::mem::replace(&mut seat.is_queued, true) {
-        let queued = ready.push(handle.index() as u32);
-        assert!(queued.is_ok(), "each seat is in the ready list at most once");
-    }
-}
 
 impl<G: Game> Core for Server<G> {
     fn handle(&mut self, now: Instant, input: Input<'_>) {

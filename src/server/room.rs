@@ -1,11 +1,11 @@
 //! One room: its game, who sits in it, what happened in it, and how it looked when snapshots were sent.
 
 use super::events::EventStore;
-use super::seat::{Seat, Wants};
+use super::seats::{Guest, Pushed, Seats, Wants};
 use crate::limits::{EVENTS_PER_ROOM, SYNC_IN_FLIGHT_MAX};
 use crate::model::{DestroyReason, GameEvent, LeaveReason, Name, PLAYERS_MAX, PlayerId, PlayerInput};
+use crate::session::reliable::TooManyInFlight;
 use crate::snapshot::History;
-use crate::storage::{Handle, Pool};
 use crate::time::Tick;
 use crate::world::{Events, Game};
 
@@ -25,7 +25,7 @@ pub(super) struct Room<G> {
 /// A player's slot in a room: taken at login, played from the first binding on.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    session: Handle,
+    guest: Guest,
     name: Name,
     has_joined: bool,
     is_lost: bool,
@@ -86,11 +86,11 @@ impl<G: Game> Room<G> {
         }
     }
 
-    /// Takes the lowest free slot for a session that logged in.
-    pub(super) fn reserve(&mut self, session: Handle, name: Name) -> Option<PlayerId> {
+    /// Takes the lowest free slot for a guest who was let in.
+    pub(super) fn reserve(&mut self, guest: Guest, name: Name) -> Option<PlayerId> {
         let player = PlayerId::all().find(|player| self.members[player.index()].is_none())?;
         let member = Member {
-            session,
+            guest,
             name,
             has_joined: false,
             is_lost: false,
@@ -119,7 +119,7 @@ impl<G: Game> Room<G> {
     }
 
     /// The player of a reserved slot joins: everyone hears of it, and the newcomer of everyone and everything.
-    pub(super) fn join(&mut self, player: PlayerId, seats: &mut Pool<Seat>, events: &mut Events) {
+    pub(super) fn join(&mut self, player: PlayerId, seats: &mut Seats, events: &mut Events) {
         let Some(member) = &mut self.members[player.index()] else { return };
         assert!(!member.has_joined, "a player joined twice");
         member.has_joined = true;
@@ -141,13 +141,11 @@ impl<G: Game> Room<G> {
         &mut self,
         player: PlayerId,
         reason: LeaveReason,
-        seats: &mut Pool<Seat>,
+        seats: &mut Seats,
         events: &mut Events,
     ) {
         let Some(member) = self.members[player.index()].take() else { return };
-        if let Some(seat) = seats.get_mut(member.session) {
-            seat.session.release_events(|event| self.store.release(event));
-        }
+        seats.release_events(member.guest, |event| self.store.release(event));
         if !member.has_joined {
             return;
         }
@@ -161,15 +159,15 @@ impl<G: Game> Room<G> {
     /// send then is given to `ready`.
     pub(super) fn step(
         &mut self,
-        seats: &mut Pool<Seat>,
+        seats: &mut Seats,
         events: &mut Events,
-        mut ready: impl FnMut(Handle, Wants),
+        mut ready: impl FnMut(Guest, Wants),
     ) {
         let mut inputs = [PlayerInput::default(); PLAYERS_MAX];
         for (input, member) in inputs.iter_mut().zip(&self.members) {
             let joined = member.as_ref().filter(|member| member.has_joined);
-            if let Some(seat) = joined.and_then(|member| seats.get_mut(member.session)) {
-                *input = seat.session.take_input();
+            if let Some(member) = joined {
+                *input = seats.take_input(member.guest);
             }
         }
         self.tick = self.tick.plus(1);
@@ -183,7 +181,6 @@ impl<G: Game> Room<G> {
             self.history.push(self.tick, self.game.players(), self.game.entities());
         }
         for member in self.members.iter_mut().flatten().filter(|member| member.has_joined) {
-            let Some(seat) = seats.get(member.session) else { continue };
             let mut wants = Wants::NOTHING;
             if is_snapshot_due {
                 wants = wants.and(Wants::SNAPSHOT);
@@ -193,51 +190,51 @@ impl<G: Game> Room<G> {
                 Urgency::Now => Urgency::Now.interval_ticks().min(self.history.interval()),
                 urgency => urgency.interval_ticks(),
             };
-            if beat.is_multiple_of(interval) && seat.session.has_unsent_events() {
+            if beat.is_multiple_of(interval) && seats.has_unsent_events(member.guest) {
                 member.urgency = Urgency::Later;
                 wants = wants.and(Wants::EVENTS);
             }
             if wants != Wants::NOTHING {
-                ready(member.session, wants);
+                ready(member.guest, wants);
             }
         }
     }
 
-    /// A session that fell too far behind in its events, if there is one: to be ended.
-    pub(super) fn lost_session(&self) -> Option<Handle> {
-        self.members.iter().flatten().find(|member| member.is_lost).map(|member| member.session)
+    /// A guest who fell too far behind in the events, if there is one: to be ended.
+    pub(super) fn lost_guest(&self) -> Option<Guest> {
+        self.members.iter().flatten().find(|member| member.is_lost).map(|member| member.guest)
     }
 
     fn joined(&self, player: PlayerId) -> Option<&Member> {
         self.members[player.index()].as_ref().filter(|member| member.has_joined)
     }
 
-    fn publish_all(&mut self, events: &Events, seats: &mut Pool<Seat>) {
+    fn publish_all(&mut self, events: &Events, seats: &mut Seats) {
         events.as_slice().iter().for_each(|&event| self.publish(event, seats));
     }
 
     /// Puts an event on its way to everyone who is to hear of it: one content, a reference each.
-    fn publish(&mut self, event: GameEvent, seats: &mut Pool<Seat>) {
+    fn publish(&mut self, event: GameEvent, seats: &mut Seats) {
         let slot = self.keep(event, seats);
         for (player, member) in PlayerId::all().zip(&mut self.members) {
             if let Some(member) = member.as_mut().filter(|member| member.is_told_of(&event)) {
-                push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
+                push(member, slot, &event, Urgency::of(&event, player), &mut self.store, seats);
             }
         }
         self.store.release(slot);
     }
 
     /// Puts an event on its way to one player.
-    fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Pool<Seat>) {
+    fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Seats) {
         let slot = self.keep(event, seats);
         if let Some(member) = self.members[player.index()].as_mut().filter(|member| !member.is_lost) {
-            push(member, slot, Urgency::of(&event, player), &mut self.store, seats);
+            push(member, slot, &event, Urgency::of(&event, player), &mut self.store, seats);
         }
         self.store.release(slot);
     }
 
     /// Stores an event, with one reference. When the store is full, whoever is furthest behind makes room.
-    fn keep(&mut self, event: GameEvent, seats: &mut Pool<Seat>) -> u16 {
+    fn keep(&mut self, event: GameEvent, seats: &mut Seats) -> u16 {
         loop {
             match self.store.put(self.tick, event) {
                 Some(slot) => return slot,
@@ -248,10 +245,10 @@ impl<G: Game> Room<G> {
     }
 
     /// Tells newcomers of entities that were there before them, a few at a time.
-    fn tell_newcomers(&mut self, seats: &mut Pool<Seat>) {
+    fn tell_newcomers(&mut self, seats: &mut Seats) {
         for player in PlayerId::all() {
-            while let Some(&Member { cursor, session, is_lost: false, .. }) = self.joined(player) {
-                let pending = seats.get(session).map_or(usize::MAX, |seat| seat.session.events_pending());
+            while let Some(&Member { cursor, guest, is_lost: false, .. }) = self.joined(player) {
+                let pending = seats.events_pending(guest);
                 // A full store is no reason to lose anybody here: the rest is told later.
                 if cursor == ALL_TOLD || pending >= SYNC_IN_FLIGHT_MAX || self.store.is_full() {
                     break;
@@ -275,16 +272,16 @@ impl<G: Game> Room<G> {
     }
 
     /// The store is full: the member with the most events unacknowledged is lost, and its events with it.
-    fn lose_slowest(&mut self, seats: &mut Pool<Seat>) {
-        let pending =
-            |member: &Member| seats.get(member.session).map_or(0, |seat| seat.session.events_pending());
-        let slowest =
-            self.members.iter_mut().flatten().filter(|member| !member.is_lost).max_by_key(|m| pending(m));
+    fn lose_slowest(&mut self, seats: &mut Seats) {
+        let slowest = self
+            .members
+            .iter_mut()
+            .flatten()
+            .filter(|member| !member.is_lost)
+            .max_by_key(|member| seats.events_pending(member.guest));
         if let Some(member) = slowest {
             member.is_lost = true;
-            if let Some(seat) = seats.get_mut(member.session) {
-                seat.session.release_events(|event| self.store.release(event));
-            }
+            seats.release_events(member.guest, |event| self.store.release(event));
         }
     }
 }
@@ -299,12 +296,20 @@ impl Member {
     }
 }
 
-fn push(member: &mut Member, slot: u16, urgency: Urgency, store: &mut EventStore, seats: &mut Pool<Seat>) {
-    let Some(seat) = seats.get_mut(member.session) else { return };
-    if seat.session.push_event(slot).is_ok() {
-        member.urgency = member.urgency.max(urgency);
-        store.retain(slot);
-    } else {
-        member.is_lost = true;
+fn push(
+    member: &mut Member,
+    slot: u16,
+    event: &GameEvent,
+    urgency: Urgency,
+    store: &mut EventStore,
+    seats: &mut Seats,
+) {
+    match seats.push_event(member.guest, slot, event) {
+        Ok(Pushed::Kept) => {
+            member.urgency = member.urgency.max(urgency);
+            store.retain(slot);
+        }
+        Ok(Pushed::Nothing) => {}
+        Err(TooManyInFlight) => member.is_lost = true,
     }
 }

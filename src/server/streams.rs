@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use log::info;
 
 use super::Server;
-use super::seat::Wants;
+use super::seats::{Guest, Wants};
 use crate::limits::{CONNECTIONS_SPARE_PER_ADDRESS, TICK_RATE_HZ};
 use crate::model::{Name, NameError};
 use crate::seam::{STREAM_OP_BYTES_MAX, StreamId};
@@ -213,18 +213,17 @@ impl<G: Game> Server<G> {
         if self.has_share(peer) && self.addresses.count(peer.ip()) > self.settings.sessions_per_address {
             return Err(RejectReason::RateLimited);
         }
-        let room = self.open_rooms.next_from(0).ok_or(RejectReason::ServerFull)?;
-        let handle = self.seats.claim().expect("a seat for every slot of every room");
-        let player = self.rooms[room].reserve(handle, name).expect("an open room has a free slot");
-        if !self.rooms[room].has_free_slot() {
-            self.open_rooms.remove(room);
-        }
-        let login = Login { token: self.fresh_token(), stream, peer, room: room as u32, player, name };
+        let handle = self.seats.aegis.claim().ok_or(RejectReason::ServerFull)?;
+        let Some((room, player)) = self.reserve_slot(Guest::Aegis(handle), name) else {
+            self.seats.aegis.release(handle);
+            return Err(RejectReason::ServerFull);
+        };
+        let login = Login { token: self.fresh_token(), stream, peer, room, player, name };
         self.by_token.insert(u128::from(login.token), handle.index() as u32);
-        let seat = self.seats.get_mut(handle).expect("the seat was just claimed");
+        let seat = self.seats.aegis.get_mut(handle).expect("the seat was just claimed");
         seat.session.reset(now, login);
         seat.view.reset();
-        seat.wants = Wants::NOTHING;
+        seat.queued.wants = Wants::NOTHING;
         self.deadlines.set(handle.index(), seat.session.next_deadline());
         self.streams[index].phase = Phase::Playing(handle);
         self.clock.start(now);

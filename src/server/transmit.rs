@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 
 use super::Server;
 use super::events::EventStore;
-use super::seat::{Seat, Wants};
+use super::seats::{Guest, Seat, Wants};
 use super::stats::Stats;
 use crate::lz4::Compressor;
 use crate::seam::{Door, Outbox};
 use crate::session::aegis::{Carried, DISCONNECT_COPIES, Payload, Session, compose};
 use crate::snapshot::Request;
+use crate::storage::Handle;
 use crate::time::Instant;
 use crate::wire::aegis::event::{Event, EventListWriter};
 use crate::wire::aegis::snapshot::is_delta;
@@ -51,8 +52,16 @@ impl<G: Game> Server<G> {
         self.transmit_streams(out);
         self.transmit_farewells(out);
         while out.has_datagram_room() {
-            let Some(&index) = self.ready_seats.get(0) else { break };
-            if self.transmit_seat(now, index as usize, out) {
+            let Some(&number) = self.ready_seats.get(0) else { break };
+            // The guest who asked may be gone; then nobody or another one is served.
+            let is_done = match self.seats.guest(number as usize) {
+                Some(Guest::Aegis(handle)) => self.transmit_aegis(now, number as usize, handle, out),
+                None => {
+                    self.seats.unlist(number as usize);
+                    true
+                }
+            };
+            if is_done {
                 self.ready_seats.pop();
             }
         }
@@ -94,26 +103,26 @@ impl<G: Game> Server<G> {
 
     /// Writes what the session of a seat wants to send, as far as the outbox has room. Returns whether that was
     /// everything: then the seat is out of the ready list.
-    fn transmit_seat(&mut self, now: Instant, index: usize, out: &mut Outbox) -> bool {
-        let seat = self.seats.slot_mut(index);
-        let endpoint = seat.session.endpoint().filter(|_| seat.wants != Wants::NOTHING);
+    fn transmit_aegis(&mut self, now: Instant, number: usize, handle: Handle, out: &mut Outbox) -> bool {
+        let seat = self.seats.aegis.get_mut(handle).expect("the guest was just found");
+        let endpoint = seat.session.endpoint().filter(|_| seat.queued.wants != Wants::NOTHING);
         let Some(endpoint) = endpoint else {
-            seat.is_queued = false;
+            seat.queued.is_listed = false;
             return true;
         };
         let room = &self.rooms[seat.session.login().room as usize];
         let mut sender =
             Sender { now, to: endpoint, compressor: &mut self.compressor, stats: &mut self.stats, out };
-        if seat.wants.has(Wants::ACCEPT) {
+        if seat.queued.wants.has(Wants::ACCEPT) {
             sender.empty(&mut seat.session, PacketKind::Accept);
-            seat.wants = seat.wants.without(Wants::ACCEPT);
+            seat.queued.wants = seat.queued.wants.without(Wants::ACCEPT);
         }
-        while seat.wants.has(Wants::EVENTS) && sender.out.has_datagram_room() {
+        while seat.queued.wants.has(Wants::EVENTS) && sender.out.has_datagram_room() {
             if !sender.events(&mut seat.session, &room.store) {
-                seat.wants = seat.wants.without(Wants::EVENTS);
+                seat.queued.wants = seat.queued.wants.without(Wants::EVENTS);
             }
         }
-        if seat.wants.has(Wants::SNAPSHOT) && sender.out.has_datagram_room() {
+        if seat.queued.wants.has(Wants::SNAPSHOT) && sender.out.has_datagram_room() {
             let request = Request {
                 room: seat.session.login().room,
                 history: &room.history,
@@ -121,22 +130,22 @@ impl<G: Game> Server<G> {
                 focus: room.game.focus(seat.session.login().player),
             };
             sender.snapshot(seat, &mut self.encoder, &request);
-            seat.wants = seat.wants.without(Wants::SNAPSHOT);
+            seat.queued.wants = seat.queued.wants.without(Wants::SNAPSHOT);
         }
-        if seat.wants.has(Wants::HEARTBEAT) && sender.out.has_datagram_room() {
+        if seat.queued.wants.has(Wants::HEARTBEAT) && sender.out.has_datagram_room() {
             if seat.session.is_heartbeat_due(now) {
                 sender.empty(&mut seat.session, PacketKind::Heartbeat);
                 self.stats.heartbeats_out += 1;
             }
-            seat.wants = seat.wants.without(Wants::HEARTBEAT);
+            seat.queued.wants = seat.queued.wants.without(Wants::HEARTBEAT);
         }
-        if seat.wants != Wants::NOTHING {
+        if seat.queued.wants != Wants::NOTHING {
             return false;
         }
-        seat.is_queued = false;
+        seat.queued.is_listed = false;
         let deadline = seat.session.next_deadline();
-        if self.deadlines.get(index).is_none_or(|before| deadline < before) {
-            self.deadlines.set(index, deadline);
+        if self.deadlines.get(number).is_none_or(|before| deadline < before) {
+            self.deadlines.set(number, deadline);
         }
         true
     }

@@ -252,7 +252,7 @@ impl Event {
                 Self::Spawn { tick, id, kind, owner, x, y, vx, vy }
             }
             GameEvent::Destroy { id, reason, x, y } => {
-                Self::Destroy { tick, id, reason, x: pixels(x), y: pixels(y) }
+                Self::Destroy { tick, id, reason: as_told(reason), x: pixels(x), y: pixels(y) }
             }
             GameEvent::Death { player, lives, x, y } => {
                 Self::Death { tick, player, lives, x: pixels(x), y: pixels(y) }
@@ -317,7 +317,7 @@ impl Event {
             Self::Destroy { id, reason, x, y, .. } => {
                 begin(DESTROY);
                 writer.u32(id.0);
-                writer.u8(reason as u8);
+                writer.u8(as_told(reason) as u8);
                 [x, y].into_iter().for_each(|value| writer.f32(value));
             }
             Self::Death { player, lives, x, y, .. } => {
@@ -457,6 +457,14 @@ fn pixels(units: i32) -> f32 {
 
 fn pixels_per_second(units_per_tick: i16) -> f32 {
     f32::from(units_per_tick) * TICK_RATE_HZ / UNITS_PER_PIXEL as f32
+}
+
+/// Aegis has one reason for what expired and for what its player took along.
+const fn as_told(reason: DestroyReason) -> DestroyReason {
+    match reason {
+        DestroyReason::OwnerLeft => DestroyReason::Expired,
+        reason => reason,
+    }
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ impl Game for RtypeGame {
         self.launch_ship(player, events);
     }
 
-    /// Takes the ship of `player` and their missiles away (Expired): at most 9 Destroys.
+    /// Takes the ship of `player` and their missiles away (OwnerLeft): at most 9 Destroys.
     fn leave(&mut self, player: PlayerId, events: &mut Events) {
         assert!(self.players[player.index()].is_some(), "a player left without having joined");
         self.withdraw(player, events);

@@ -128,10 +128,10 @@ impl RtypeGame {
     pub(super) fn withdraw(&mut self, player: PlayerId, events: &mut Events) {
         let pilot = std::mem::take(&mut self.pilots[player.index()]);
         if let Some(index) = pilot.ship() {
-            self.population.destroy(index, DestroyReason::Expired, events);
+            self.population.destroy(index, DestroyReason::OwnerLeft, events);
         }
         for &index in pilot.missiles() {
-            self.population.destroy(index, DestroyReason::Expired, events);
+            self.population.destroy(index, DestroyReason::OwnerLeft, events);
         }
     }
 }

@@ -289,7 +289,7 @@ fn after_the_end_nothing_counts() {
     assert_eq!((killed, room.state(P0).score, room.state(P0).lives), (1, 0, 3));
 }
 
-/// Aegis 4.4: who leaves takes the ship (Expired) along, and here the missiles too.
+/// Aegis 4.4: who leaves takes the ship along, and here the missiles too.
 #[test]
 fn who_leaves_takes_ship_and_missiles_along() {
     let mut room = Room::playing(HEAD, &[P0, P1]);
@@ -297,7 +297,7 @@ fn who_leaves_takes_ship_and_missiles_along() {
     room.fire(P0);
     let events = room.leave(P1);
     assert_eq!(events.len(), 9);
-    assert!(events.iter().all(|event| is_destroy(event, DestroyReason::Expired)));
+    assert!(events.iter().all(|event| is_destroy(event, DestroyReason::OwnerLeft)));
     assert_eq!((room.game.players()[1], room.game.focus(P1)), (None, None));
     assert_eq!(room.game.entities().len(), 2, "the other's ship and missile stay");
     room.join(P1);

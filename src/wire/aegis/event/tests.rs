@@ -295,6 +295,10 @@ fn every_event_of_the_game_has_its_content() {
             Event::Destroy { tick: 7, id, reason: DestroyReason::Expired, x: 1.0, y: 0.5 },
         ),
         (
+            GameEvent::Destroy { id, reason: DestroyReason::OwnerLeft, x: 64, y: 32 },
+            Event::Destroy { tick: 7, id, reason: DestroyReason::Expired, x: 1.0, y: 0.5 },
+        ),
+        (
             GameEvent::Death { player, lives: 2, x: -64, y: 0 },
             Event::Death { tick: 7, player, lives: 2, x: -1.0, y: 0.0 },
         ),

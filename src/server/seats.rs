@@ -1,0 +1,175 @@
+//! Everyone who is in, whatever protocol they speak: what rooms ask of them, and what waits to be sent to them.
+//!
+//! A room knows its players as [`Guest`]s; which session is behind one is decided here and nowhere else.
+
+use crate::model::{GameEvent, PlayerInput};
+use crate::session::aegis::Session;
+use crate::session::reliable::TooManyInFlight;
+use crate::snapshot::View;
+use crate::storage::{Handle, Pool};
+
+/// A player's session, as a room knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guest {
+    /// Over Aegis.
+    Aegis(Handle),
+}
+
+/// The sessions of every protocol.
+#[derive(Debug)]
+pub(super) struct Seats {
+    pub(super) aegis: Pool<Seat>,
+}
+
+/// What became of an event that was to go to a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pushed {
+    /// The session refers to it until it is acknowledged.
+    Kept,
+    /// The session has no need of it.
+    Nothing,
+}
+
+/// An Aegis session with what the server keeps for it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) session: Session,
+    pub(super) view: View,
+    pub(super) queued: Queued,
+}
+
+/// What a session has to send, and whether the ready list knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    /// What is to be sent.
+    pub(super) wants: Wants,
+    /// Whether the ready list has this seat. It outlasts the session: whoever sits here when the seat comes up is
+    /// served.
+    pub(super) is_listed: bool,
+}
+
+/// Kinds of datagrams that a session has to send now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wants(u8);
+
+impl Seats {
+    /// How many places there are for guests, of whatever protocol: each has a number below this.
+    pub(super) fn capacity(&self) -> usize {
+        self.aegis.capacity()
+    }
+
+    /// How many guests are in.
+    pub(super) fn len(&self) -> usize {
+        self.aegis.len()
+    }
+
+    /// The number of a guest's place: for lists that run beside the pools.
+    pub(super) fn number(&self, guest: Guest) -> usize {
+        match guest {
+            Guest::Aegis(handle) => handle.index(),
+        }
+    }
+
+    /// Who is at a place, if anybody is.
+    pub(super) fn guest(&self, number: usize) -> Option<Guest> {
+        self.aegis.handle_at(number).map(Guest::Aegis)
+    }
+
+    /// The ready list no longer has this place.
+    pub(super) fn unlist(&mut self, number: usize) {
+        self.aegis.slot_mut(number).queued.is_listed = false;
+    }
+
+    /// What waits to be sent to a guest, if they are still in.
+    pub(super) fn queued(&mut self, guest: Guest) -> Option<&mut Queued> {
+        match guest {
+            Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| &mut seat.queued),
+        }
+    }
+
+    /// What a player does in the coming tick.
+    pub(super) fn take_input(&mut self, guest: Guest) -> PlayerInput {
+        match guest {
+            Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| seat.session.take_input()),
+        }
+        .unwrap_or_default()
+    }
+
+    /// Puts an event on its way to a guest; `slot` is where the room keeps it.
+    pub(super) fn push_event(
+        &mut self,
+        guest: Guest,
+        slot: u16,
+        _event: &GameEvent,
+    ) -> Result<Pushed, TooManyInFlight> {
+        match guest {
+            Guest::Aegis(handle) => match self.aegis.get_mut(handle) {
+                Some(seat) => seat.session.push_event(slot).map(|()| Pushed::Kept),
+                None => Ok(Pushed::Nothing),
+            },
+        }
+    }
+
+    /// Events that a guest has not acknowledged.
+    pub(super) fn events_pending(&self, guest: Guest) -> usize {
+        match guest {
+            Guest::Aegis(handle) => self.aegis.get(handle).map_or(0, |seat| seat.session.events_pending()),
+        }
+    }
+
+    /// Whether events wait to be sent to a guest for the first time.
+    pub(super) fn has_unsent_events(&self, guest: Guest) -> bool {
+        match guest {
+            Guest::Aegis(handle) => {
+                self.aegis.get(handle).is_some_and(|seat| seat.session.has_unsent_events())
+            }
+        }
+    }
+
+    /// Gives up every event that is on its way to a guest.
+    pub(super) fn release_events(&mut self, guest: Guest, release: impl FnMut(u16)) {
+        match guest {
+            Guest::Aegis(handle) => {
+                if let Some(seat) = self.aegis.get_mut(handle) {
+                    seat.session.release_events(release);
+                }
+            }
+        }
+    }
+}
+
+impl Seat {
+    pub(super) fn new(entities_max: usize, snapshot_interval: u32) -> Self {
+        Self {
+            session: Session::new(),
+            view: View::new(entities_max, snapshot_interval),
+            queued: Queued::NOTHING,
+        }
+    }
+}
+
+impl Queued {
+    /// Nothing to send.
+    pub(super) const NOTHING: Self = Self { wants: Wants::NOTHING, is_listed: false };
+}
+
+impl Wants {
+    pub(super) const NOTHING: Self = Self(0);
+    /// The answer to who asks to be let in.
+    pub(super) const ACCEPT: Self = Self(1);
+    pub(super) const EVENTS: Self = Self(2);
+    pub(super) const SNAPSHOT: Self = Self(4);
+    pub(super) const HEARTBEAT: Self = Self(8);
+
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(super) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
