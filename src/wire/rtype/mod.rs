@@ -171,7 +171,7 @@ impl<'a> PacketWriter<'a> {
 
     /// Appends a message. False when it does not fit: then nothing changed.
     pub fn push<M: Message>(&mut self, message: &M) -> bool {
-        let framed = MESSAGE_HEADER_BYTES + M::BYTES;
+        let framed = framed_bytes::<M>();
         let Some(room) = self.out.get_mut(self.len..self.len + framed) else { return false };
         let (head, payload) = room.split_at_mut(MESSAGE_HEADER_BYTES);
         head.copy_from_slice(&frame(M::KIND, M::BYTES));
@@ -218,6 +218,11 @@ impl<'a> PacketWriter<'a> {
     pub const fn finish(self) -> usize {
         self.len
     }
+}
+
+/// Bytes that a message of this type takes in a packet.
+pub const fn framed_bytes<M: Message>() -> usize {
+    MESSAGE_HEADER_BYTES + M::BYTES
 }
 
 /// The header of a message.
