@@ -3,8 +3,8 @@
 //! It flies its ship to the height of the nearest enemy ahead, keeps away from what is about to hit it, and pulls the
 //! trigger once or twice in a second when something is in line. Everything by chance comes from its seed.
 
-use super::aegis::Client;
-use crate::model::{Controls, Entity, Kind, UNITS_PER_PIXEL};
+use super::{aegis, rtype};
+use crate::model::{Controls, Entity, Kind, PlayerId, UNITS_PER_PIXEL};
 use crate::rng::Rng;
 
 /// Least ticks between two decisions about the course: people do not change their mind more often either.
@@ -19,6 +19,46 @@ const SHOT_TICKS_MAX: i32 = 60;
 const DANGER_AHEAD: i32 = 260;
 /// Half the height of the lane that a ship needs, in pixels.
 const LANE: i32 = 70;
+
+/// What a bot can play with: a client of any protocol.
+pub trait Playable {
+    /// The client's own slot, once known. Until then its bot flies about, so that its ship shows itself.
+    fn player(&self) -> Option<PlayerId>;
+
+    /// What is to be seen.
+    fn entities(&self) -> impl Iterator<Item = &Entity>;
+
+    /// Sets the controls from now on.
+    fn set_controls(&mut self, controls: Controls);
+}
+
+impl Playable for aegis::Client {
+    fn player(&self) -> Option<PlayerId> {
+        self.player()
+    }
+
+    fn entities(&self) -> impl Iterator<Item = &Entity> {
+        self.visible().map(|(_, entity)| entity)
+    }
+
+    fn set_controls(&mut self, controls: Controls) {
+        self.set_controls(controls);
+    }
+}
+
+impl Playable for rtype::Client {
+    fn player(&self) -> Option<PlayerId> {
+        self.player()
+    }
+
+    fn entities(&self) -> impl Iterator<Item = &Entity> {
+        self.visible().map(|(_, entity)| entity)
+    }
+
+    fn set_controls(&mut self, controls: Controls) {
+        self.set_controls(controls);
+    }
+}
 
 /// A bot. It has its client set the controls; the caller does all else.
 #[derive(Clone, Debug)]
@@ -39,7 +79,7 @@ impl Bot {
     }
 
     /// One tick of play.
-    pub fn play(&mut self, client: &mut Client) {
+    pub fn play(&mut self, client: &mut impl Playable) {
         self.decide_in = self.decide_in.saturating_sub(1);
         if self.decide_in == 0 {
             self.decide_in = DECISION_TICKS + self.rng.below(DECISION_TICKS);
@@ -57,11 +97,10 @@ impl Bot {
         client.set_controls(Controls::from_bits(self.course | trigger).unwrap_or_default());
     }
 
-    fn decide(&mut self, client: &Client) -> u8 {
-        let Some(ship) = client.visible().map(|(_, entity)| entity).find(|entity| is_own(client, entity))
-        else {
-            return 0;
-        };
+    fn decide(&mut self, client: &impl Playable) -> u8 {
+        let Some(player) = client.player() else { return self.search() };
+        let is_own = |entity: &&Entity| entity.kind == Kind::SHIP && entity.owner() == Some(player);
+        let Some(ship) = client.entities().find(is_own) else { return 0 };
         let threat = nearest(client, ship, |entity| {
             let (dx, dy) = offset(ship, entity);
             (-LANE..DANGER_AHEAD).contains(&dx) && dy.abs() < LANE
@@ -78,6 +117,15 @@ impl Bot {
         }
     }
 
+    /// Which ship is it? The one that does this, for long enough to be seen.
+    fn search(&mut self) -> u8 {
+        if self.course != 0 && self.rng.chance(2, 3) {
+            return self.course;
+        }
+        let ways = [Controls::UP, Controls::DOWN, Controls::LEFT, Controls::RIGHT];
+        ways[self.rng.below(ways.len() as u32) as usize]
+    }
+
     /// Nothing to do: stay, or drift about the left half.
     fn wander(&mut self, ship: &Entity) -> u8 {
         let x = ship.x / UNITS_PER_PIXEL;
@@ -91,15 +139,14 @@ impl Bot {
     }
 }
 
-fn is_own(client: &Client, entity: &Entity) -> bool {
-    entity.kind == Kind::SHIP && entity.owner() == client.player()
-}
-
 /// The enemy or obstacle nearest to `ship` for which `is_wanted` holds.
-fn nearest<'a>(client: &'a Client, ship: &Entity, is_wanted: impl Fn(&Entity) -> bool) -> Option<&'a Entity> {
+fn nearest<'a>(
+    client: &'a impl Playable,
+    ship: &Entity,
+    is_wanted: impl Fn(&Entity) -> bool,
+) -> Option<&'a Entity> {
     client
-        .visible()
-        .map(|(_, entity)| entity)
+        .entities()
         .filter(|entity| matches!(entity.kind, Kind::BYDOS | Kind::TILE) && is_wanted(entity))
         .min_by_key(|entity| {
             let (dx, dy) = offset(ship, entity);

@@ -73,21 +73,31 @@ pub enum DropReason {
     Foreign,
     /// Bytes after the header of a Connect.
     MalformedConnect,
-    /// An Input that is not one byte with bits 5 to 7 clear.
+    /// An Input of another size than its protocol's, or with one of bits 5 to 7 set.
     MalformedInput,
     /// An Event datagram whose list does not add up.
     MalformedEvent,
     /// Bytes after the header of a Heartbeat.
     MalformedHeartbeat,
-    /// Bytes after the header of a Disconnect.
+    /// A Disconnect of another size than its protocol's, or for a reason that does not exist.
     MalformedDisconnect,
+    /// Bytes after a Hello, or none where its header should be.
+    MalformedHello,
+    /// A packet whose messages do not add up, or one of type 0.
+    MalformedPacket,
+    /// A Ping that is not four bytes.
+    MalformedPing,
+    /// A QueryEntity that is not four bytes, or asks for entity 0.
+    MalformedQuery,
+    /// Seen before, or too old to tell.
+    Stale,
     /// From an address that is being ignored, or more than a session may send.
     Flood,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 17;
 
     /// Every reason.
     pub const ALL: [Self; Self::COUNT] = [
@@ -102,8 +112,36 @@ impl DropReason {
         Self::MalformedEvent,
         Self::MalformedHeartbeat,
         Self::MalformedDisconnect,
+        Self::MalformedHello,
+        Self::MalformedPacket,
+        Self::MalformedPing,
+        Self::MalformedQuery,
+        Self::Stale,
         Self::Flood,
     ];
+
+    /// Whether the sender broke the protocol: what counts against a session (6.6).
+    pub const fn is_malformed(self) -> bool {
+        match self {
+            Self::MalformedConnect
+            | Self::MalformedInput
+            | Self::MalformedEvent
+            | Self::MalformedHeartbeat
+            | Self::MalformedDisconnect
+            | Self::MalformedHello
+            | Self::MalformedPacket
+            | Self::MalformedPing
+            | Self::MalformedQuery => true,
+            Self::TooLarge
+            | Self::TruncatedHeader
+            | Self::BadMagic
+            | Self::BadVersion
+            | Self::UnknownType
+            | Self::Foreign
+            | Self::Stale
+            | Self::Flood => false,
+        }
+    }
 
     /// Its words in logs and reports.
     pub const fn as_str(self) -> &'static str {
@@ -119,6 +157,11 @@ impl DropReason {
             Self::MalformedEvent => "malformed Event",
             Self::MalformedHeartbeat => "malformed Heartbeat",
             Self::MalformedDisconnect => "malformed Disconnect",
+            Self::MalformedHello => "malformed Hello",
+            Self::MalformedPacket => "malformed packet",
+            Self::MalformedPing => "malformed Ping",
+            Self::MalformedQuery => "malformed QueryEntity",
+            Self::Stale => "duplicate or too old",
             Self::Flood => "flood",
         }
     }

@@ -8,3 +8,4 @@ pub mod input;
 pub mod rate;
 pub mod reliable;
 pub mod rtt;
+pub mod rtype;

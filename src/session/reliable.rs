@@ -102,6 +102,11 @@ impl<R: Copy> EventSender<R> {
         IN_FLIGHT_MAX - self.ring.len()
     }
 
+    /// How many of these were never sent.
+    pub fn unsent(&self) -> usize {
+        usize::from(self.unsent)
+    }
+
     /// Whether events wait to be sent for the first time.
     pub fn has_unsent(&self) -> bool {
         self.unsent > 0
@@ -120,6 +125,28 @@ impl<R: Copy> EventSender<R> {
         now: Instant,
         sequence: u16,
         resend: Duration,
+        write: impl FnMut(u16, R) -> bool,
+    ) -> Carried {
+        self.write(now, sequence, resend, false, write)
+    }
+
+    /// As [`EventSender::write_due`], but only those that were never sent, due or not.
+    pub fn write_unsent(
+        &mut self,
+        now: Instant,
+        sequence: u16,
+        resend: Duration,
+        write: impl FnMut(u16, R) -> bool,
+    ) -> Carried {
+        self.write(now, sequence, resend, true, write)
+    }
+
+    fn write(
+        &mut self,
+        now: Instant,
+        sequence: u16,
+        resend: Duration,
+        only_unsent: bool,
         mut write: impl FnMut(u16, R) -> bool,
     ) -> Carried {
         let mut carried = Carried { first: self.first, ..Carried::NONE };
@@ -131,7 +158,8 @@ impl<R: Copy> EventSender<R> {
             if event.done {
                 continue;
             }
-            if !is_full && event.due <= now {
+            let is_wanted = event.due <= now && (event.sends == 0 || !only_unsent);
+            if !is_full && is_wanted {
                 is_full = !write(id, event.reference);
                 if !is_full {
                     self.unsent -= u16::from(event.sends == 0);
@@ -165,6 +193,23 @@ impl<R: Copy> EventSender<R> {
                 }
             }
         }
+        self.drop_done();
+    }
+
+    /// Gives up every event that was sent, acknowledged or not: for peers that do not say what arrives.
+    pub fn give_up_sent(&mut self, mut release: impl FnMut(R)) {
+        for index in 0..self.ring.len() {
+            let Some(event) = self.ring.get_mut(index) else { break };
+            if !event.done && event.sends > 0 {
+                event.done = true;
+                self.pending -= 1;
+                release(event.reference);
+            }
+        }
+        self.drop_done();
+    }
+
+    fn drop_done(&mut self) {
         while self.ring.get(0).is_some_and(|event| event.done) {
             self.ring.pop();
             self.first = self.first.wrapping_add(1);
@@ -308,6 +353,28 @@ mod tests {
         assert_eq!((released.clone(), sender.pending(), sender.room()), (vec![3, 0, 1, 2], 0, 256));
         assert_eq!(sender.next_resend(), None);
         sender.settle(&first, |_| panic!("settled twice"));
+    }
+
+    #[test]
+    fn what_was_sent_can_be_given_up() {
+        let mut sender = EventSender::new(0);
+        (0..3).for_each(|event| sender.push(event).unwrap());
+        let mut ids = Vec::new();
+        let carried = sender.write_unsent(at(0), 0, RESEND, |id, _| {
+            ids.push(id);
+            ids.len() < 3
+        });
+        // Only what was never sent, however late.
+        sender.write_unsent(at(9000), 1, RESEND, |id, _| {
+            ids.push(id);
+            false
+        });
+        assert_eq!((ids, sender.unsent(), sender.pending()), (vec![0, 1, 2, 2], 1, 3));
+        let mut released = Vec::new();
+        sender.give_up_sent(|reference| released.push(reference));
+        assert_eq!((released, sender.unsent(), sender.pending(), sender.room()), (vec![0, 1], 1, 1, 255));
+        sender.settle(&carried, |_| panic!("settled what was given up"));
+        assert_eq!(send(&mut sender, at(9000), 2).0, [2]);
     }
 
     #[test]

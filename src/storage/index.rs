@@ -1,32 +1,41 @@
-//! A hash index of fixed size from 128-bit keys that strangers choose (addresses, tokens) to slot numbers.
+//! A hash index of fixed size from keys that strangers choose (addresses, tokens) to slot numbers.
+
+/// What an [`Index`] finds things by.
+pub trait Key: Copy + Eq {
+    /// What free places hold.
+    const FILLER: Self;
+
+    /// A hash that nobody can foretell who does not know `secret`.
+    fn hash(self, secret: [u64; 2]) -> u64;
+}
 
 /// Open addressing with linear probing at a load of at most one half. The hash is keyed, so that nobody who does not
 /// know the key can make entries collide.
 #[derive(Debug)]
-pub struct Index {
-    places: Box<[Place]>,
+pub struct Index<K = u128> {
+    places: Box<[Place<K>]>,
     secret: [u64; 2],
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    key: u128,
+struct Place<K> {
+    key: K,
     /// Slot number, or [`NONE`].
     slot: u32,
 }
 
 const NONE: u32 = u32::MAX;
 
-impl Index {
+impl<K: Key> Index<K> {
     /// An empty index for at most `capacity` keys, hashed with `secret`.
     pub fn new(capacity: usize, secret: [u64; 2]) -> Self {
         let places = (capacity.max(1) * 2).next_power_of_two();
-        Self { places: vec![Place { key: 0, slot: NONE }; places].into_boxed_slice(), secret, len: 0 }
+        Self { places: vec![Place { key: K::FILLER, slot: NONE }; places].into_boxed_slice(), secret, len: 0 }
     }
 
     /// The slot of `key`.
-    pub fn get(&self, key: u128) -> Option<u32> {
+    pub fn get(&self, key: K) -> Option<u32> {
         self.find(key).ok().map(|at| self.places[at].slot)
     }
 
@@ -34,7 +43,7 @@ impl Index {
     ///
     /// # Panics
     /// When more keys are in than the index was made for, or `slot` is `u32::MAX`.
-    pub fn insert(&mut self, key: u128, slot: u32) {
+    pub fn insert(&mut self, key: K, slot: u32) {
         assert!(slot != NONE, "slot number out of range");
         match self.find(key) {
             Ok(at) => self.places[at].slot = slot,
@@ -47,7 +56,7 @@ impl Index {
     }
 
     /// Takes `key` out and returns its slot.
-    pub fn remove(&mut self, key: u128) -> Option<u32> {
+    pub fn remove(&mut self, key: K) -> Option<u32> {
         let mut hole = self.find(key).ok()?;
         let slot = self.places[hole].slot;
         let mask = self.places.len() - 1;
@@ -81,7 +90,7 @@ impl Index {
     }
 
     /// Place of `key`, or the free place where it belongs.
-    fn find(&self, key: u128) -> Result<usize, usize> {
+    fn find(&self, key: K) -> Result<usize, usize> {
         let mask = self.places.len() - 1;
         let mut at = self.home(key);
         loop {
@@ -96,14 +105,35 @@ impl Index {
         }
     }
 
-    fn home(&self, key: u128) -> usize {
-        let fold = |a: u64, b: u64| {
-            let product = u128::from(a) * u128::from(b);
-            (product >> 64) as u64 ^ product as u64
-        };
-        let mixed = fold(key as u64 ^ self.secret[0], (key >> 64) as u64 ^ self.secret[1]);
-        fold(mixed ^ self.secret[1], 0x9E37_79B9_7F4A_7C15) as usize & (self.places.len() - 1)
+    fn home(&self, key: K) -> usize {
+        key.hash(self.secret) as usize & (self.places.len() - 1)
     }
+}
+
+impl Key for u128 {
+    const FILLER: Self = 0;
+
+    fn hash(self, secret: [u64; 2]) -> u64 {
+        let mixed = fold(self as u64 ^ secret[0], (self >> 64) as u64 ^ secret[1]);
+        fold(mixed ^ secret[1], SPREAD)
+    }
+}
+
+/// A key with something more: an address and its port.
+impl Key for (u128, u64) {
+    const FILLER: Self = (0, 0);
+
+    fn hash(self, secret: [u64; 2]) -> u64 {
+        fold(self.0.hash(secret) ^ self.1 ^ secret[0], SPREAD ^ secret[1])
+    }
+}
+
+/// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    (product >> 64) as u64 ^ product as u64
 }
 
 #[cfg(test)]
@@ -128,5 +158,18 @@ mod tests {
             }
             assert_eq!(index.len(), model.len());
         }
+    }
+
+    /// Keys that differ in their second part only are different keys, and spread.
+    #[test]
+    fn both_parts_of_a_key_count() {
+        let mut index = Index::new(1000, [3, 4]);
+        for part in 0..1000u32 {
+            index.insert((7, u64::from(part)), part);
+        }
+        assert!((0..1000u32).all(|part| index.get((7, u64::from(part))) == Some(part)));
+        assert_eq!((index.get((8, 1)), index.get((7, 1000)), index.len()), (None, None, 1000));
+        let homes: std::collections::BTreeSet<usize> = (0..1000).map(|part| index.home((7, part))).collect();
+        assert!(homes.len() > 600, "{}", homes.len());
     }
 }

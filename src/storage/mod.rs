@@ -11,7 +11,7 @@ mod sequence;
 
 pub use bitset::BitSet;
 pub use deadlines::Deadlines;
-pub use index::Index;
+pub use index::{Index, Key};
 pub use lru::Lru;
 pub use pool::{Handle, Pool};
 pub use ring::Ring;
