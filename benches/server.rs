@@ -52,13 +52,7 @@ impl Match {
     /// Everyone is in and the first waves are flying.
     fn new(interval: u8) -> Self {
         let limits = Limits::new(ROOMS, ENTITIES);
-        let settings = Settings {
-            limits,
-            snapshot_interval: interval,
-            aegis_udp_port: 4243,
-            sessions_per_address: 0,
-            seed: 1,
-        };
+        let settings = Settings { snapshot_interval: interval, ..Settings::new(limits) };
         let level = Arc::new(Level::builtin("level1").expect("the first level"));
         let tokens = TokenSource::Seeded(Rng::new(1));
         let server =

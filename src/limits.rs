@@ -57,14 +57,16 @@ pub struct Limits {
     pub rooms: usize,
     /// Entity slots per room.
     pub entities: usize,
-    /// Sessions: every player of every room.
+    /// Aegis sessions: every player of every room.
     pub sessions: usize,
-    /// Stream connections: one per session, and [`CONNECTIONS_SPARE`].
+    /// R-Type connections: as many, or none where that door is closed.
+    pub rtype: usize,
+    /// Stream connections: one per Aegis session, and [`CONNECTIONS_SPARE`].
     pub streams: usize,
 }
 
 impl Limits {
-    /// The pools of a server with `rooms` rooms of `entities` entity slots.
+    /// The pools of a server with `rooms` rooms of `entities` entity slots that speaks Aegis.
     ///
     /// # Panics
     /// When either is 0 or above its maximum.
@@ -72,6 +74,11 @@ impl Limits {
         assert!((1..=ROOMS_MAX).contains(&rooms), "rooms out of range");
         assert!((1..=ENTITIES_MAX).contains(&entities), "entities out of range");
         let sessions = rooms * PLAYERS_MAX;
-        Self { rooms, entities, sessions, streams: sessions + CONNECTIONS_SPARE }
+        Self { rooms, entities, sessions, rtype: 0, streams: sessions + CONNECTIONS_SPARE }
+    }
+
+    /// The same with the pools of the R-Type door.
+    pub const fn with_rtype(self) -> Self {
+        Self { rtype: self.sessions, ..self }
     }
 }

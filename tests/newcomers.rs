@@ -83,13 +83,7 @@ impl Game for Churn {
 }
 
 fn crowd(faults: Faults, seed: u64) -> Sim<Churn> {
-    let settings = Settings {
-        limits: Limits::new(1, ENTITIES),
-        snapshot_interval: 3,
-        aegis_udp_port: 4243,
-        sessions_per_address: 0,
-        seed,
-    };
+    let settings = Settings { seed, ..Settings::new(Limits::new(1, ENTITIES)) };
     let server = Server::new(settings, TokenSource::Seeded(Rng::new(seed)), |_| Churn::new());
     Sim::new(server, settings.limits.streams, faults, seed)
 }

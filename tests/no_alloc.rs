@@ -125,13 +125,8 @@ fn serve(
     options.backend = backend;
     let mut io = Loop::bind(&options).expect("sockets");
     let addresses: Vec<SocketAddr> = io.local_addrs().map(|(_, address)| address).collect();
-    let settings = Settings {
-        limits,
-        snapshot_interval: 3,
-        aegis_udp_port: addresses[1].port(),
-        sessions_per_address: 16,
-        seed: 1,
-    };
+    let settings =
+        Settings { aegis_udp_port: addresses[1].port(), sessions_per_address: 16, ..Settings::new(limits) };
     let level = Arc::new(Level::builtin("level1").expect("the first level"));
     let mut server = Server::new(settings, TokenSource::Os, |_| Spoiled {
         game: RtypeGame::new(Arc::clone(&level), Rules::default(), common::ENTITIES),

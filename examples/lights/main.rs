@@ -39,11 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let addresses: Vec<SocketAddr> = io.local_addrs().map(|(_, address)| address).collect();
     let (tcp, udp) = (addresses[0], addresses[1]);
     let settings = Settings {
-        limits,
         snapshot_interval: SNAPSHOT_INTERVAL,
         aegis_udp_port: udp.port(),
-        sessions_per_address: 0,
-        seed: 1,
+        ..Settings::new(limits)
     };
     let mut server = Server::new(settings, TokenSource::Os, |_| Lights::new());
     let stop = io.stop_handle();

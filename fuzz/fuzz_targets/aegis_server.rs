@@ -19,13 +19,7 @@ const ENTITIES: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
     let limits = Limits::new(1, ENTITIES);
-    let settings = Settings {
-        limits,
-        snapshot_interval: 3,
-        aegis_udp_port: 4243,
-        sessions_per_address: 4,
-        seed: 1,
-    };
+    let settings = Settings { sessions_per_address: 4, ..Settings::new(limits) };
     let level = Arc::new(Level::builtin("level1").expect("the first level"));
     let make = |_| RtypeGame::new(Arc::clone(&level), Rules::default(), ENTITIES);
     let server = Server::new(settings, TokenSource::Seeded(Rng::new(1)), make);

@@ -63,6 +63,8 @@ options! {
         aegis_udp: SocketAddr = Kind::Address, "0.0.0.0:4243";
         /// Where R-Type version 1 clients play (UDP).
         rtype_udp: Option<SocketAddr> = ADDRESS_OR_OFF, "off";
+        /// Seconds of silence after which an R-Type connection ends; 0 is never.
+        rtype_idle_timeout_s: u32 = Kind::Number { unit: "SECONDS", min: 0, max: 3600 }, "10";
         /// Where FigNet clients play (UDP).
         fignet_udp: Option<SocketAddr> = ADDRESS_OR_OFF, "off";
         /// Where the administrator's pages are (TCP).

@@ -110,6 +110,7 @@ fn defaults() {
         aegis_tcp: "0.0.0.0:4243".parse().unwrap(),
         aegis_udp: "0.0.0.0:4243".parse().unwrap(),
         rtype_udp: None,
+        rtype_idle_timeout_s: 10,
         fignet_udp: None,
         admin: None,
         rooms: 64,

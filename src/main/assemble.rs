@@ -31,7 +31,10 @@ pub struct Assembled {
 /// One line that says what could not be had.
 pub fn assemble(options: &Options) -> Result<Assembled, String> {
     let (level, entities) = level(options)?;
-    let limits = Limits::new(options.rooms as usize, entities);
+    let mut limits = Limits::new(options.rooms as usize, entities);
+    if options.rtype_udp.is_some() {
+        limits = limits.with_rtype();
+    }
     let io = Loop::bind(&io_options(options, &limits)).map_err(|error| error.to_string())?;
     let udp_port = port_of(&io, "aegis-udp").ok_or("the Aegis socket has no port")?;
     let rules = Rules {
@@ -41,11 +44,12 @@ pub fn assemble(options: &Options) -> Result<Assembled, String> {
     };
     let mut tokens = TokenSource::Os;
     let settings = Settings {
-        limits,
         snapshot_interval: options.snapshot_interval,
         aegis_udp_port: udp_port,
         sessions_per_address: options.sessions_per_address as usize,
+        rtype_idle_timeout: Duration::from_secs(u64::from(options.rtype_idle_timeout_s)),
         seed: options.seed.unwrap_or_else(|| tokens.next_u64()),
+        ..Settings::new(limits)
     };
     let server = Server::new(settings, tokens, |_| RtypeGame::new(Arc::clone(&level), rules, entities));
     Ok(Assembled { io, server, entities })
@@ -71,6 +75,7 @@ fn io_options(options: &Options, limits: &Limits) -> IoOptions {
     let mut io = IoOptions::new(limits.streams, limits.sessions);
     io.aegis_tcp = Some(options.aegis_tcp);
     io.doors[Door::Aegis as usize] = Some(options.aegis_udp);
+    io.doors[Door::Rtype as usize] = options.rtype_udp;
     io.wake = match options.wake {
         config::Wake::Tick => Wake::Tick,
         config::Wake::Event => Wake::Event,

@@ -69,11 +69,9 @@ pub fn run(effective: &Effective) -> ExitCode {
 
 /// Says which doors were asked for in vain.
 fn warn_unserved(options: &Options) {
-    for (flag, what, address) in [
-        ("--rtype-udp", "R-Type version 1", options.rtype_udp),
-        ("--fignet-udp", "FigNet", options.fignet_udp),
-        ("--admin", "administration", options.admin),
-    ] {
+    for (flag, what, address) in
+        [("--fignet-udp", "FigNet", options.fignet_udp), ("--admin", "administration", options.admin)]
+    {
         if address.is_some() {
             eprintln!("warning: {flag}: {what} is not yet served");
         }

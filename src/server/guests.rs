@@ -11,7 +11,11 @@ use crate::world::Game;
 
 impl<G: Game> Server<G> {
     /// Takes the lowest free slot of the first room that has one. `None` when every room is full.
-    pub(super) fn reserve_slot(&mut self, guest: Guest, name: Name) -> Option<(u32, PlayerId)> {
+    pub(super) fn reserve_slot(
+        &mut self,
+        guest: Guest,
+        name: impl FnOnce(PlayerId) -> Name,
+    ) -> Option<(u32, PlayerId)> {
         let room = self.open_rooms.next_from(0)?;
         let player = self.rooms[room].reserve(guest, name).expect("an open room has a free slot");
         if !self.rooms[room].has_free_slot() {

@@ -10,6 +10,7 @@ mod clock;
 mod events;
 mod guests;
 mod room;
+mod rtype;
 mod seats;
 mod stats;
 mod streams;
@@ -17,10 +18,12 @@ mod transmit;
 
 pub use stats::{Pools, Stats};
 
+use std::net::SocketAddr;
+
 use self::addresses::Addresses;
 use self::clock::TickClock;
 use self::room::Room;
-use self::seats::{Guest, Seat, Seats, Wants};
+use self::seats::{Guest, RtypeSeat, Seat, Seats, Wants};
 use self::streams::Stream;
 use self::transmit::Farewell;
 use crate::limits::{CATCH_UP_TICKS_MAX, Limits, TICK_RATE_HZ};
@@ -29,6 +32,7 @@ use crate::rng::{Rng, TokenSource};
 use crate::seam::{Core, Door, Input, Outbox};
 use crate::session::aegis::Ended;
 use crate::session::drops::{DropCounts, Sources};
+use crate::session::rtype::EndpointKey;
 use crate::snapshot::Encoder;
 use crate::storage::{BitSet, Deadlines, Handle, Index, Pool, Ring};
 use crate::time::{Duration, Instant, Tick};
@@ -46,8 +50,25 @@ pub struct Settings {
     pub aegis_udp_port: u16,
     /// Connections that one address may play over, 0 for any number. Loopback addresses are free of it.
     pub sessions_per_address: usize,
+    /// An R-Type connection ends when nothing valid comes for so long; zero for never.
+    pub rtype_idle_timeout: Duration,
     /// Seed of the rooms' games.
     pub seed: u64,
+}
+
+impl Settings {
+    /// A snapshot every 3 ticks, Aegis on its usual port, any number of connections per address, R-Type connections
+    /// that end after 10 s of silence, seed 1.
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            snapshot_interval: 3,
+            aegis_udp_port: 4243,
+            sessions_per_address: 0,
+            rtype_idle_timeout: crate::session::rtype::IDLE_TIMEOUT,
+            seed: 1,
+        }
+    }
 }
 
 /// The server of one game.
@@ -65,6 +86,14 @@ pub struct Server<G> {
     seats: Seats,
     /// Session token → seat.
     by_token: Index,
+    /// Endpoint of an R-Type connection → its seat.
+    by_endpoint: Index<EndpointKey>,
+    /// The last id that an R-Type connection got.
+    connection_id: u32,
+    /// R-Type connections that have not proved themselves.
+    unproven: usize,
+    /// Endpoints to be told Rejected.
+    refusals: Ring<SocketAddr>,
     streams: Box<[Stream]>,
     addresses: Addresses,
     sources: Sources,
@@ -84,11 +113,11 @@ pub struct Server<G> {
 impl<G: Game> Server<G> {
     /// A server whose rooms play the games that `make` makes, one each.
     pub fn new(settings: Settings, mut tokens: TokenSource, mut make: impl FnMut(usize) -> G) -> Self {
-        let Limits { rooms, entities, sessions, streams } = settings.limits;
+        let Limits { rooms, entities, sessions, rtype, streams } = settings.limits;
         let interval = u32::from(settings.snapshot_interval);
         let mut secret = || [tokens.next_u64(), tokens.next_u64()];
-        let (by_token, addresses, sources) =
-            (Index::new(sessions, secret()), Addresses::new(streams, secret()), Sources::new(secret()));
+        let (by_token, by_endpoint) = (Index::new(sessions, secret()), Index::new(rtype, secret()));
+        let (addresses, sources) = (Addresses::new(streams + rtype, secret()), Sources::new(secret()));
         Self {
             clock: TickClock::stopped(),
             tokens,
@@ -96,13 +125,23 @@ impl<G: Game> Server<G> {
             rooms: (0..rooms).map(|index| Room::new(make(index), index, entities, interval)).collect(),
             open_rooms: BitSet::full(rooms),
             played_rooms: BitSet::new(rooms),
-            seats: Seats { aegis: Pool::new(sessions, |_| Seat::new(entities, interval)) },
+            seats: Seats {
+                aegis: Pool::new(sessions, |_| Seat::new(entities, interval)),
+                rtype: Pool::new(rtype, |_| RtypeSeat::new()),
+            },
             by_token,
+            by_endpoint,
+            connection_id: 0,
+            unproven: 0,
+            refusals: Ring::new(
+                if rtype > 0 { rtype::REFUSALS_MAX } else { 0 },
+                SocketAddr::from(([0, 0, 0, 0], 0)),
+            ),
             streams: (0..streams).map(|_| Stream::free()).collect(),
             addresses,
             sources,
-            deadlines: Deadlines::new(sessions + streams),
-            ready_seats: Ring::new(sessions, 0),
+            deadlines: Deadlines::new(sessions + rtype + streams),
+            ready_seats: Ring::new(sessions + rtype, 0),
             ready_streams: Ring::new(streams, 0),
             farewells: Ring::new(sessions, Farewell::FILLER),
             encoder: Encoder::new(entities),
@@ -147,13 +186,18 @@ impl<G: Game> Server<G> {
         Pools {
             sessions: self.seats.len(),
             tokens: self.by_token.len(),
+            endpoints: self.by_endpoint.len(),
+            unproven: self.unproven,
             streams: self.streams.iter().filter(|stream| stream.is_open()).count(),
             addresses: self.addresses.len(),
             deadlines: self.deadlines.len(),
             events: self.rooms.iter().map(|room| room.store.len()).sum(),
             rooms_played: self.played_rooms.len(),
             rooms_open: self.open_rooms.len(),
-            ready: self.ready_seats.len() + self.ready_streams.len() + self.farewells.len(),
+            ready: self.ready_seats.len()
+                + self.ready_streams.len()
+                + self.farewells.len()
+                + self.refusals.len(),
         }
     }
 
@@ -164,7 +208,10 @@ impl<G: Game> Server<G> {
 
     /// Whether something waits to be transmitted.
     fn has_output(&self) -> bool {
-        !(self.ready_seats.is_empty() && self.ready_streams.is_empty() && self.farewells.is_empty())
+        !(self.ready_seats.is_empty()
+            && self.ready_streams.is_empty()
+            && self.farewells.is_empty()
+            && self.refusals.is_empty())
     }
 
     /// The tick of room `index`: how many steps it made since somebody first joined. `None` while nobody plays there.
@@ -187,6 +234,7 @@ impl<G: Game> Server<G> {
     fn end_guest(&mut self, now: Instant, guest: Guest, why: Ended) {
         match guest {
             Guest::Aegis(handle) => self.end_session(now, handle, why),
+            Guest::Rtype(handle) => self.end_connection(now, handle, why),
         }
     }
 
@@ -205,6 +253,7 @@ impl<G: Game> Server<G> {
     fn run_seat_timer(&mut self, now: Instant, key: usize) {
         match self.seats.guest(key) {
             Some(Guest::Aegis(handle)) => self.run_aegis_timer(now, key, handle),
+            Some(Guest::Rtype(handle)) => self.run_rtype_timer(now, key, handle),
             None => {}
         }
     }
@@ -273,8 +322,11 @@ impl<G: Game> Core for Server<G> {
             Input::Datagram { door: Door::Aegis, from, at, bytes } => {
                 self.aegis_datagram(now, from, at, bytes)
             }
+            Input::Datagram { door: Door::Rtype, from, at, bytes } => {
+                self.rtype_datagram(now, from, at, bytes)
+            }
             // No such door is served yet, and no driver opens one.
-            Input::Datagram { door: Door::Rtype | Door::Fignet, .. } => {}
+            Input::Datagram { door: Door::Fignet, .. } => {}
             Input::StreamOpened { stream, peer } => self.stream_opened(now, stream, peer),
             Input::StreamBytes { stream, bytes } => self.stream_bytes(now, stream, bytes),
             Input::StreamClosed { stream } => self.stream_closed(now, stream),

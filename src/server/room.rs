@@ -87,11 +87,11 @@ impl<G: Game> Room<G> {
     }
 
     /// Takes the lowest free slot for a guest who was let in.
-    pub(super) fn reserve(&mut self, guest: Guest, name: Name) -> Option<PlayerId> {
+    pub(super) fn reserve(&mut self, guest: Guest, name: impl FnOnce(PlayerId) -> Name) -> Option<PlayerId> {
         let player = PlayerId::all().find(|player| self.members[player.index()].is_none())?;
         let member = Member {
             guest,
-            name,
+            name: name(player),
             has_joined: false,
             is_lost: false,
             urgency: Urgency::Later,
@@ -187,6 +187,8 @@ impl<G: Game> Room<G> {
             }
             // With more frequent snapshots the least wait is shorter too.
             let interval = match member.urgency {
+                // Its snapshots name entities that the client must know by then.
+                _ if matches!(member.guest, Guest::Rtype(_)) => self.history.interval(),
                 Urgency::Now => Urgency::Now.interval_ticks().min(self.history.interval()),
                 urgency => urgency.interval_ticks(),
             };
@@ -198,6 +200,11 @@ impl<G: Game> Room<G> {
                 ready(member.guest, wants);
             }
         }
+    }
+
+    /// Entities from this index on are not told of yet to a newcomer.
+    pub(super) fn told_below(&self, player: PlayerId) -> u32 {
+        self.joined(player).map_or(0, |member| member.cursor)
     }
 
     /// A guest who fell too far behind in the events, if there is one: to be ended.

@@ -2,9 +2,11 @@
 //!
 //! A room knows its players as [`Guest`]s; which session is behind one is decided here and nowhere else.
 
+use super::rtype::Progress;
 use crate::model::{GameEvent, PlayerInput};
 use crate::session::aegis::Session;
 use crate::session::reliable::TooManyInFlight;
+use crate::session::rtype::{self, Notice};
 use crate::snapshot::View;
 use crate::storage::{Handle, Pool};
 
@@ -13,12 +15,15 @@ use crate::storage::{Handle, Pool};
 pub(super) enum Guest {
     /// Over Aegis.
     Aegis(Handle),
+    /// Over R-Type version 1.
+    Rtype(Handle),
 }
 
 /// The sessions of every protocol.
 #[derive(Debug)]
 pub(super) struct Seats {
     pub(super) aegis: Pool<Seat>,
+    pub(super) rtype: Pool<RtypeSeat>,
 }
 
 /// What became of an event that was to go to a guest.
@@ -38,6 +43,14 @@ pub(super) struct Seat {
     pub(super) queued: Queued,
 }
 
+/// An R-Type connection with what the server keeps for it.
+#[derive(Debug)]
+pub(super) struct RtypeSeat {
+    pub(super) session: rtype::Session,
+    pub(super) queued: Queued,
+    pub(super) snapshot: Progress,
+}
+
 /// What a session has to send, and whether the ready list knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
@@ -55,35 +68,44 @@ pub(super) struct Wants(u8);
 impl Seats {
     /// How many places there are for guests, of whatever protocol: each has a number below this.
     pub(super) fn capacity(&self) -> usize {
-        self.aegis.capacity()
+        self.aegis.capacity() + self.rtype.capacity()
     }
 
     /// How many guests are in.
     pub(super) fn len(&self) -> usize {
-        self.aegis.len()
+        self.aegis.len() + self.rtype.len()
     }
 
     /// The number of a guest's place: for lists that run beside the pools.
     pub(super) fn number(&self, guest: Guest) -> usize {
         match guest {
             Guest::Aegis(handle) => handle.index(),
+            Guest::Rtype(handle) => self.aegis.capacity() + handle.index(),
         }
     }
 
     /// Who is at a place, if anybody is.
     pub(super) fn guest(&self, number: usize) -> Option<Guest> {
-        self.aegis.handle_at(number).map(Guest::Aegis)
+        match number.checked_sub(self.aegis.capacity()) {
+            None => self.aegis.handle_at(number).map(Guest::Aegis),
+            Some(number) => self.rtype.handle_at(number).map(Guest::Rtype),
+        }
     }
 
     /// The ready list no longer has this place.
     pub(super) fn unlist(&mut self, number: usize) {
-        self.aegis.slot_mut(number).queued.is_listed = false;
+        let queued = match number.checked_sub(self.aegis.capacity()) {
+            None => &mut self.aegis.slot_mut(number).queued,
+            Some(number) => &mut self.rtype.slot_mut(number).queued,
+        };
+        queued.is_listed = false;
     }
 
     /// What waits to be sent to a guest, if they are still in.
     pub(super) fn queued(&mut self, guest: Guest) -> Option<&mut Queued> {
         match guest {
             Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| &mut seat.queued),
+            Guest::Rtype(handle) => self.rtype.get_mut(handle).map(|seat| &mut seat.queued),
         }
     }
 
@@ -91,6 +113,7 @@ impl Seats {
     pub(super) fn take_input(&mut self, guest: Guest) -> PlayerInput {
         match guest {
             Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| seat.session.take_input()),
+            Guest::Rtype(handle) => self.rtype.get_mut(handle).map(|seat| seat.session.take_input()),
         }
         .unwrap_or_default()
     }
@@ -100,13 +123,19 @@ impl Seats {
         &mut self,
         guest: Guest,
         slot: u16,
-        _event: &GameEvent,
+        event: &GameEvent,
     ) -> Result<Pushed, TooManyInFlight> {
         match guest {
             Guest::Aegis(handle) => match self.aegis.get_mut(handle) {
                 Some(seat) => seat.session.push_event(slot).map(|()| Pushed::Kept),
                 None => Ok(Pushed::Nothing),
             },
+            Guest::Rtype(handle) => {
+                if let (Some(seat), Some(notice)) = (self.rtype.get_mut(handle), notice(event)) {
+                    seat.session.push_notice(notice)?;
+                }
+                Ok(Pushed::Nothing)
+            }
         }
     }
 
@@ -114,6 +143,7 @@ impl Seats {
     pub(super) fn events_pending(&self, guest: Guest) -> usize {
         match guest {
             Guest::Aegis(handle) => self.aegis.get(handle).map_or(0, |seat| seat.session.events_pending()),
+            Guest::Rtype(handle) => self.rtype.get(handle).map_or(0, |seat| seat.session.notices_pending()),
         }
     }
 
@@ -123,6 +153,7 @@ impl Seats {
             Guest::Aegis(handle) => {
                 self.aegis.get(handle).is_some_and(|seat| seat.session.has_unsent_events())
             }
+            Guest::Rtype(handle) => self.rtype.get(handle).is_some_and(|seat| seat.session.has_unsent()),
         }
     }
 
@@ -134,6 +165,8 @@ impl Seats {
                     seat.session.release_events(release);
                 }
             }
+            // Its notices refer to nothing.
+            Guest::Rtype(_) => {}
         }
     }
 }
@@ -145,6 +178,24 @@ impl Seat {
             view: View::new(entities_max, snapshot_interval),
             queued: Queued::NOTHING,
         }
+    }
+}
+
+impl RtypeSeat {
+    pub(super) fn new() -> Self {
+        Self { session: rtype::Session::new(), queued: Queued::NOTHING, snapshot: Progress::default() }
+    }
+}
+
+/// What an R-Type client is told of an event, if anything.
+fn notice(event: &GameEvent) -> Option<Notice> {
+    match *event {
+        GameEvent::Spawn { id, .. } => Some(Notice::Create(id)),
+        GameEvent::Destroy { id, reason, .. } => Some(Notice::Destroy(id, reason.into())),
+        GameEvent::Death { .. }
+        | GameEvent::PlayerJoined { .. }
+        | GameEvent::PlayerLeft { .. }
+        | GameEvent::GameOver { .. } => None,
     }
 }
 

@@ -60,6 +60,10 @@ pub struct Pools {
     pub sessions: usize,
     /// Tokens that open a session.
     pub tokens: usize,
+    /// Endpoints of R-Type connections.
+    pub endpoints: usize,
+    /// R-Type connections that have not proved themselves.
+    pub unproven: usize,
     /// Stream connections.
     pub streams: usize,
     /// Addresses with connections.

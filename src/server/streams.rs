@@ -214,7 +214,7 @@ impl<G: Game> Server<G> {
             return Err(RejectReason::RateLimited);
         }
         let handle = self.seats.aegis.claim().ok_or(RejectReason::ServerFull)?;
-        let Some((room, player)) = self.reserve_slot(Guest::Aegis(handle), name) else {
+        let Some((room, player)) = self.reserve_slot(Guest::Aegis(handle), |_| name) else {
             self.seats.aegis.release(handle);
             return Err(RejectReason::ServerFull);
         };
@@ -241,7 +241,7 @@ impl<G: Game> Server<G> {
     }
 
     /// Whether the address of `peer` may only have its share of the server.
-    fn has_share(&self, peer: SocketAddr) -> bool {
+    pub(super) fn has_share(&self, peer: SocketAddr) -> bool {
         self.settings.sessions_per_address > 0 && !peer.ip().to_canonical().is_loopback()
     }
 

@@ -51,11 +51,13 @@ impl<G: Game> Server<G> {
     pub(super) fn transmit_ready(&mut self, now: Instant, out: &mut Outbox) -> bool {
         self.transmit_streams(out);
         self.transmit_farewells(out);
+        self.transmit_refusals(out);
         while out.has_datagram_room() {
             let Some(&number) = self.ready_seats.get(0) else { break };
             // The guest who asked may be gone; then nobody or another one is served.
             let is_done = match self.seats.guest(number as usize) {
                 Some(Guest::Aegis(handle)) => self.transmit_aegis(now, number as usize, handle, out),
+                Some(Guest::Rtype(handle)) => self.transmit_rtype(now, number as usize, handle, out),
                 None => {
                     self.seats.unlist(number as usize);
                     true

@@ -29,11 +29,10 @@ pub fn server_with(
     seed: u64,
 ) -> Server<RtypeGame> {
     let settings = Settings {
-        limits: Limits::new(rooms, entities),
         snapshot_interval: interval,
-        aegis_udp_port: 4243,
         sessions_per_address: 16,
         seed,
+        ..Settings::new(Limits::new(rooms, entities))
     };
     let level = Arc::new(level);
     let tokens = TokenSource::Seeded(Rng::new(seed));

@@ -1,6 +1,7 @@
 //! The server's side of one R-Type connection, from its Welcome to its end.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use super::notices::{Notice, Notices};
 use super::{Link, PROOF_TIMEOUT, WELCOME_INTERVAL, drop_reason};
@@ -254,7 +255,12 @@ impl Session {
 
     /// Whether [`Session::write_notices`] has something that was never sent: notices, Pongs or answers to queries.
     pub fn has_unsent(&self) -> bool {
-        self.notices.has_unsent() || !self.pings.is_empty() || !self.queries.is_empty()
+        self.notices.has_unsent() || self.has_answers()
+    }
+
+    /// Whether Pings or queries wait for their answers.
+    pub fn has_answers(&self) -> bool {
+        !self.pings.is_empty() || !self.queries.is_empty()
     }
 
     /// Whether notices are to be sent again at `now`.
@@ -297,20 +303,21 @@ impl Session {
         }
     }
 
-    /// Writes one packet with a Snapshot of the room's entities from index `from` on, and returns its length and the
-    /// index from which the next packet goes on; `None` when this was the last. A room without entities has an empty
-    /// Snapshot.
+    /// Writes one packet with a Snapshot of those of the room's entities whose indices are in `range`, as many as fit,
+    /// and returns its length and the index from which the next packet goes on; `None` when this was the last. Without
+    /// entities it is an empty Snapshot.
     pub fn write_snapshot(
         &mut self,
         now: Instant,
         tick: Tick,
         entities: &EntityTable,
-        from: u32,
+        range: Range<u32>,
         out: &mut [u8],
     ) -> (usize, Option<u32>) {
-        let mut next = from;
+        let mut next = range.start;
+        let next_of = |index| entities.next_live(index).filter(|index| *index < range.end);
         let mut states = std::iter::from_fn(|| {
-            while let Some(index) = entities.next_live(next) {
+            while let Some(index) = next_of(next) {
                 next = index + 1;
                 let (id, entity) = (entities.id(index)?, entities.get(index)?);
                 if let Some(state) = EntityState::of(id, entity) {
@@ -322,7 +329,7 @@ impl Session {
         let mut writer = PacketWriter::new(&self.link.next_header(), out);
         writer.snapshot(tick.0, &mut states).expect("an empty packet holds a Snapshot");
         self.link.sent(now, &Carried::NONE);
-        (writer.finish(), entities.next_live(next))
+        (writer.finish(), next_of(next))
     }
 
     /// Whether the connection's time is over at `now`: nobody proved to be there in time, or nothing came for too long.

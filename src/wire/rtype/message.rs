@@ -333,8 +333,10 @@ impl From<model::DestroyReason> for DestroyReason {
     /// What left the playfield is gone by gameplay, as 8.3 has it.
     fn from(reason: model::DestroyReason) -> Self {
         match reason {
-            model::DestroyReason::Killed | model::DestroyReason::OutOfBounds => Self::Gameplay,
-            model::DestroyReason::Expired => Self::Disconnected,
+            model::DestroyReason::Killed
+            | model::DestroyReason::OutOfBounds
+            | model::DestroyReason::Expired => Self::Gameplay,
+            model::DestroyReason::OwnerLeft => Self::Disconnected,
             model::DestroyReason::Reset => Self::GameEnded,
         }
     }

@@ -39,11 +39,10 @@ fn start(players: usize) -> Running {
     let (address, udp) = (listening(AEGIS_TCP), listening(door_name(Door::Aegis)));
     let stop = io.stop_handle();
     let settings = Settings {
-        limits,
         snapshot_interval: SNAPSHOT_INTERVAL,
         aegis_udp_port: udp.port(),
         sessions_per_address: 16,
-        seed: 1,
+        ..Settings::new(limits)
     };
     let level = Arc::new(Level::builtin("level1").expect("the first level"));
     let thread = thread::spawn(move || {

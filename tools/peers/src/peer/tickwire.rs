@@ -46,11 +46,9 @@ pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
     }
     let port = |name| io.local_addrs().find(|(found, _)| *found == name).map_or(0, |(_, at)| at.port());
     let settings = server::Settings {
-        limits,
         snapshot_interval: 1,
         aegis_udp_port: port(door_name(Door::Aegis)),
-        sessions_per_address: 0,
-        seed: 1,
+        ..server::Settings::new(limits)
     };
     say_ready(port(AEGIS_TCP));
     let part = Rc::new(Cell::new(Part::Outside));
