@@ -228,7 +228,8 @@ impl Client {
             }
             Phase::Playing if now >= self.input_at => {
                 // One Input a frame: a caller that comes late sends the newest controls, not a burst of old ones.
-                self.input_at = (self.input_at + FRAME).max(now);
+                let next = self.input_at + FRAME;
+                self.input_at = if next > now { next } else { now + FRAME };
                 self.write_frame(now, buffer)
             }
             Phase::Over(_) => {
@@ -439,3 +440,6 @@ impl Client {
         writer.finish()
     }
 }
+
+#[cfg(test)]
+mod tests;
