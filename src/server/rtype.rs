@@ -8,6 +8,7 @@ use log::{info, warn};
 use super::Server;
 use super::seats::{Guest, RtypeSeat, Wants};
 use super::stats::Stats;
+use crate::model::PLAYERS_MAX;
 use crate::seam::{Door, Outbox};
 use crate::session::aegis::Ended;
 use crate::session::drops::DropReason;
@@ -22,7 +23,8 @@ use crate::world::Game;
 pub(super) const REFUSALS_MAX: usize = 64;
 
 /// Of all places, at most one in so many is held by connections that have not proved that somebody is there: forged
-/// Hellos never keep the players of other protocols out.
+/// Hellos do not keep the players of other protocols out. A room's worth may always be, so that friends can come at
+/// the same moment to a server of one room.
 const UNPROVEN_SHARE: usize = 4;
 
 impl<G: Game> Server<G> {
@@ -143,7 +145,7 @@ impl<G: Game> Server<G> {
         if self.has_share(from) && self.addresses.count(from.ip()) >= self.settings.sessions_per_address {
             return Err("too many connections of this address");
         }
-        if self.unproven >= self.seats.rtype.capacity().div_ceil(UNPROVEN_SHARE) {
+        if self.unproven >= (self.seats.rtype.capacity() / UNPROVEN_SHARE).max(PLAYERS_MAX) {
             return Err("too many unproven connections");
         }
         // Ids are never used again.

@@ -2,8 +2,10 @@
 //! whatever the network does. The server is the real one; only the sockets are not.
 
 mod network;
+mod rtype;
 
 pub use network::{Faults, NetworkStats};
+pub use rtype::RtypePeer;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -53,6 +55,8 @@ pub struct Sim<G> {
     pub server: Server<G>,
     /// The clients, in the order they were added.
     pub peers: Vec<Peer>,
+    /// The R-Type clients, in the order they were added.
+    pub rtype_peers: Vec<RtypePeer>,
     /// Datagrams that the server sent to addresses that no client has.
     pub strays: Vec<(SocketAddr, Vec<u8>)>,
     /// When set, every datagram that the server sends is kept here, too.
@@ -74,6 +78,7 @@ impl<G: Game> Sim<G> {
         Self {
             server,
             peers: Vec::new(),
+            rtype_peers: Vec::new(),
             strays: Vec::new(),
             tap: None,
             stray_streams: BTreeMap::new(),
@@ -148,9 +153,14 @@ impl<G: Game> Sim<G> {
         }
     }
 
-    /// A datagram arrives at the server, as it is and at once.
+    /// A datagram arrives at the Aegis door, as it is and at once.
     pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
-        let (now, door) = (self.now, Door::Aegis);
+        self.datagram_at(Door::Aegis, from, bytes);
+    }
+
+    /// A datagram arrives at a door, as it is and at once.
+    pub fn datagram_at(&mut self, door: Door, from: SocketAddr, bytes: &[u8]) {
+        let now = self.now;
         self.server.handle(now, Input::Datagram { door, from, at: now, bytes });
     }
 
@@ -187,6 +197,7 @@ impl<G: Game> Sim<G> {
             drive(index, &mut peer.client, self.now);
         }
         self.send_for_clients();
+        self.send_for_rtype_clients();
         if self.server.next_deadline().is_some_and(|due| due <= self.now) {
             self.server.advance(self.now);
             self.record_truth();
@@ -196,19 +207,19 @@ impl<G: Game> Sim<G> {
 
     /// Hands over the datagrams whose time has come.
     fn deliver(&mut self) {
-        let (now, door) = (self.now, Door::Aegis);
+        let now = self.now;
         while let Some(packet) = self.network.take_due(now) {
             match packet {
-                Packet::ToServer { from, bytes } => {
+                Packet::ToServer { door, from, bytes } => {
                     self.server.handle(now, Input::Datagram { door, from, at: now, bytes: &bytes });
                 }
                 Packet::ToClient { to, bytes } => {
-                    let Some(index) = self.peers.iter().position(|peer| peer.address == to) else {
+                    if let Some(index) = self.peers.iter().position(|peer| peer.address == to) {
+                        let _ = self.peers[index].client.datagram(now, now, &bytes);
+                        self.compare(index);
+                    } else if !self.deliver_rtype(to, &bytes) {
                         self.strays.push((to, bytes));
-                        continue;
-                    };
-                    let _ = self.peers[index].client.datagram(now, now, &bytes);
-                    self.compare(index);
+                    }
                 }
             }
         }
@@ -224,7 +235,10 @@ impl<G: Game> Sim<G> {
             }
             let mut buffer = [0; DATAGRAM_BYTES_MAX];
             while let Some(len) = peer.client.transmit(self.now, &mut buffer) {
-                self.network.send(self.now, Packet::ToServer { from, bytes: buffer[..len].to_vec() });
+                self.network.send(
+                    self.now,
+                    Packet::ToServer { door: Door::Aegis, from, bytes: buffer[..len].to_vec() },
+                );
             }
             let is_over = peer.client.is_over();
             if peer.is_stream_open && !said.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::rng::Rng;
+use crate::seam::Door;
 use crate::time::{Duration, Instant};
 
 /// What the network does to datagrams, in both directions.
@@ -38,7 +39,7 @@ pub struct NetworkStats {
 
 #[derive(Debug)]
 pub(super) enum Packet {
-    ToServer { from: SocketAddr, bytes: Vec<u8> },
+    ToServer { door: Door, from: SocketAddr, bytes: Vec<u8> },
     ToClient { to: SocketAddr, bytes: Vec<u8> },
 }
 
@@ -86,7 +87,9 @@ impl Network {
         if self.rng.chance(self.faults.repeat_per_mille, 1000) {
             self.stats.repeated += 1;
             let copy = match &packet {
-                Packet::ToServer { from, bytes } => Packet::ToServer { from: *from, bytes: bytes.clone() },
+                Packet::ToServer { door, from, bytes } => {
+                    Packet::ToServer { door: *door, from: *from, bytes: bytes.clone() }
+                }
                 Packet::ToClient { to, bytes } => Packet::ToClient { to: *to, bytes: bytes.clone() },
             };
             self.enqueue(now, copy);

@@ -32,7 +32,7 @@ pub fn server_with(
         snapshot_interval: interval,
         sessions_per_address: 16,
         seed,
-        ..Settings::new(Limits::new(rooms, entities))
+        ..Settings::new(Limits::new(rooms, entities).with_rtype())
     };
     let level = Arc::new(level);
     let tokens = TokenSource::Seeded(Rng::new(seed));
@@ -46,6 +46,11 @@ pub fn rtype_sim(rooms: usize, faults: Faults, seed: u64) -> Sim<RtypeGame> {
 pub fn settings(name: &str) -> ClientSettings {
     let name = Name::new(name.as_bytes()).expect("a name");
     ClientSettings { name, entities_max: ENTITIES, snapshots_kept: 23 }
+}
+
+/// An R-Type client's address, one per player.
+pub fn rtype_address(player: usize) -> SocketAddr {
+    SocketAddr::from(([10, 2, (player / 250) as u8, (player % 250) as u8 + 1], 6000))
 }
 
 /// A client's address, one per player.

@@ -126,6 +126,7 @@ pub struct Client {
     input_sequence: u32,
     client_tick: u32,
     server_tick: Option<u32>,
+    snapshot_tick: Option<u32>,
     /// When it began to say Hello; the first call of [`Client::transmit`] tells.
     started_at: Option<Instant>,
     hello_at: Instant,
@@ -151,6 +152,7 @@ impl Client {
             input_sequence: 0,
             client_tick: 0,
             server_tick: None,
+            snapshot_tick: None,
             started_at: None,
             hello_at: Instant::ZERO,
             heard_at: Instant::ZERO,
@@ -277,6 +279,11 @@ impl Client {
         self.server_tick
     }
 
+    /// The tick of the Snapshot that came last.
+    pub const fn snapshot_tick(&self) -> Option<u32> {
+        self.snapshot_tick
+    }
+
     /// The round-trip time that Pongs show.
     pub const fn rtt(&self) -> &Rtt {
         &self.rtt
@@ -351,6 +358,7 @@ impl Client {
 
     fn take_snapshot(&mut self, now: Instant, snapshot: &Snapshot<'_>) {
         self.stats.snapshots += 1;
+        self.snapshot_tick = Some(snapshot.tick);
         self.note_tick(snapshot.tick);
         for state in snapshot.iter() {
             let before = self.known.place(snapshot.tick, &state);

@@ -79,7 +79,8 @@ impl World {
             }
             let mut from = (self.tick % 3 == 0).then_some(0);
             while let Some(index) = from {
-                let (len, next) = session.write_snapshot(now, Tick(self.tick), entities, index, &mut buffer);
+                let (len, next) =
+                    session.write_snapshot(now, Tick(self.tick), entities, index..u32::MAX, &mut buffer);
                 self.down.send(self.now, &buffer[..len]);
                 from = next;
             }

@@ -298,7 +298,7 @@ fn nothing_is_left_of_the_connection_before() {
     assert!(!session.has_unsent() && !session.is_proven() && session.notices_pending() == 0);
     assert_eq!(session.take_input(), PlayerInput::default());
     let mut out = [0; 548];
-    let (len, _) = session.write_snapshot(at(2000), Tick(1), &room(0), 0, &mut out);
+    let (len, _) = session.write_snapshot(at(2000), Tick(1), &room(0), 0..u32::MAX, &mut out);
     assert_eq!(
         said(&out[..len]),
         (Header { connection: 8, sequence: 1, ack: 0, ack_bits: 0 }, vec![Said::Snapshot(vec![])])

@@ -203,6 +203,6 @@ fn a_message_about_nobody_asserts() {
 #[test]
 fn reasons_of_the_world_become_those_of_the_wire() {
     use crate::model::DestroyReason as World;
-    let reasons = [World::Killed, World::OutOfBounds, World::Expired, World::Reset];
-    assert_eq!(reasons.map(|reason| DestroyReason::from(reason) as u8), [1, 1, 3, 4]);
+    let reasons = [World::Killed, World::OutOfBounds, World::Expired, World::Reset, World::OwnerLeft];
+    assert_eq!(reasons.map(|reason| DestroyReason::from(reason) as u8), [1, 1, 1, 4, 3]);
 }
