@@ -133,15 +133,11 @@ impl Notices {
     ) -> Carried {
         let write = |_, notice| write_notice(notice, tick, entities, writer);
         let (carrier, resend) = (link.next_carrier(), link.resend_time());
-        let carried = if self.may_resend() {
+        if self.may_resend() {
             self.sender.write_due(now, carrier, resend, write)
         } else {
             self.sender.write_unsent(now, carrier, resend, write)
-        };
-        if self.is_deaf {
-            self.sender.give_up_sent(|_| ());
         }
-        carried
     }
 
     /// Nothing was left to say of what [`Notices::write`] gave for carried: no packet is needed.

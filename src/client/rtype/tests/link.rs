@@ -77,7 +77,7 @@ impl World {
             while let Some(len) = session.write_notices(now, Tick(self.tick), entities, &mut buffer) {
                 self.down.send(self.now, &buffer[..len]);
             }
-            let mut from = (self.tick % 3 == 0).then_some(0);
+            let mut from = self.tick.is_multiple_of(3).then_some(0);
             while let Some(index) = from {
                 let (len, next) =
                     session.write_snapshot(now, Tick(self.tick), entities, index..u32::MAX, &mut buffer);
@@ -92,6 +92,13 @@ impl World {
         }
         self.now += FRAME_MS;
         self.session.as_mut().map_or(PlayerInput::default(), Session::take_input)
+    }
+
+    /// Tells the client, once it is there: who comes later finds the room as it is then.
+    fn tell(&mut self, notice: Notice) {
+        if let Some(session) = &mut self.session {
+            session.push_notice(notice).unwrap();
+        }
     }
 
     fn receive(&mut self, now: Instant, bytes: &[u8], entities: &EntityTable) {
@@ -121,16 +128,18 @@ impl World {
     }
 }
 
+type Listed = Vec<(EntityId, Entity)>;
+
 /// What the room has and what the client knows, each sorted.
-fn both(entities: &EntityTable, client: &Client) -> (Vec<(EntityId, Entity)>, Vec<(EntityId, Entity)>) {
+fn both(entities: &EntityTable, client: &Client) -> (Listed, Listed) {
     // Quarter pixels are what travels.
     let seen = |entity: &Entity| {
         let place = |units| Pos16::from_units(units).to_units();
         Blueprint::of(entity).unwrap().entity().moving(place(entity.x), place(entity.y), 0, 0)
     };
-    let mut room: Vec<_> =
+    let mut room: Listed =
         entities.iter().map(|(index, entity)| (entities.id(index).unwrap(), seen(entity))).collect();
-    let mut known: Vec<_> = client.visible().map(|(id, entity)| (id, *entity)).collect();
+    let mut known: Listed = client.visible().map(|(id, entity)| (id, *entity)).collect();
     room.sort_by_key(|(id, _)| *id);
     known.sort_by_key(|(id, _)| *id);
     (room, known)
@@ -151,8 +160,7 @@ fn the_client_ends_up_with_the_room() {
             if is_busy && rng.chance(1, 2) {
                 let kind = [Kind::BYDOS, Kind::MISSILE, Kind::TILE][rng.below(3) as usize];
                 if let Some(id) = room.insert(Entity::new(kind).moving(rng.between(0, 99_999), 64, 0, 0)) {
-                    let session = world.session.as_mut();
-                    session.map(|session| session.push_notice(Notice::Create(id)).unwrap());
+                    world.tell(Notice::Create(id));
                 }
             }
             if let Some(index) = room.next_live(rng.below(200))
@@ -161,9 +169,7 @@ fn the_client_ends_up_with_the_room() {
             {
                 let id = room.id(index).unwrap();
                 room.remove(index);
-                let session = world.session.as_mut();
-                let gone = Notice::Destroy(id, DestroyReason::Gameplay);
-                session.map(|session| session.push_notice(gone).unwrap());
+                world.tell(Notice::Destroy(id, DestroyReason::Gameplay));
             }
             if let Some(index) = room.next_live(rng.below(200)) {
                 room.get_mut(index).unwrap().x += 640;
@@ -222,8 +228,7 @@ fn a_bot_finds_its_ship_and_plays() {
                     crate::model::GameEvent::Destroy { id, reason, .. } => Notice::Destroy(id, reason.into()),
                     _ => continue,
                 };
-                let session = world.session.as_mut();
-                session.map(|session| session.push_notice(notice).unwrap());
+                world.tell(notice);
             }
             if found.is_none() && world.client.player().is_some() {
                 found = Some(frame);
