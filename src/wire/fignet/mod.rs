@@ -1,0 +1,3 @@
+//! The bytes of the FigNet protocol, version 1.
+
+pub mod bits;
