@@ -1,0 +1,5 @@
+//! FigNet over time.
+
+pub mod keys;
+pub mod replay;
+pub mod seal;
