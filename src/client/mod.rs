@@ -3,3 +3,4 @@
 
 pub mod aegis;
 pub mod bot;
+pub mod interpolation;
