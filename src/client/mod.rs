@@ -3,4 +3,5 @@
 
 pub mod aegis;
 pub mod bot;
+pub mod interpolation;
 pub mod rtype;

@@ -3,6 +3,7 @@
 //! - [`cursor`]: whole bytes, little-endian; [`bits`]: bit streams. Both fail for good: after the first read past the end
 //!   every later one fails too, so that a parser may check once.
 //! - [`aegis`]: the bytes of the Aegis protocol, version 1 (docs/protocol/aegis.md).
+//! - [`fignet`]: the bytes of the FigNet protocol, version 1 (docs/protocol/fignet-sync.md).
 //! - [`rtype`]: those of the R-Type protocol, version 1 (docs/protocol/rtype.md), which are big-endian.
 //!
 //! Every parser takes any bytes at all without a panic, allocates nothing, and checks everything before it gives a
@@ -12,4 +13,5 @@
 pub mod aegis;
 pub mod bits;
 pub mod cursor;
+pub mod fignet;
 pub mod rtype;

@@ -1,0 +1,6 @@
+//! The bytes of the FigNet protocol, version 1.
+
+pub mod bits;
+pub mod huffman;
+pub mod runs;
+pub mod snapshot;
