@@ -202,13 +202,18 @@ impl<'a> BatchWriter<'a> {
         Self { out, payload_bytes_max, len: BATCH_HEADER_BYTES, count: 0, first: None, fragments: false }
     }
 
-    /// Whether a message with a body of `len` bytes still fits.
-    pub fn fits(&self, len: usize) -> bool {
-        if self.count == 0 {
-            return len <= self.payload_bytes_max;
+    /// Bytes of the largest body that still fits; 0 also when no message does.
+    pub fn room(&self) -> usize {
+        match usize::from(self.count) {
+            0 => self.payload_bytes_max,
+            BATCH_MESSAGES_MAX => 0,
+            _ => self.payload_bytes_max.saturating_sub(self.len + BATCH_MESSAGE_BYTES),
         }
-        let end = self.len + BATCH_MESSAGE_BYTES + len;
-        end <= self.payload_bytes_max && usize::from(self.count) < BATCH_MESSAGES_MAX
+    }
+
+    /// Whether a message with a body of `len` bytes, at least 1, still fits.
+    pub fn fits(&self, len: usize) -> bool {
+        len <= self.room()
     }
 
     /// Adds a message, its body of `len` bytes written by `write`.

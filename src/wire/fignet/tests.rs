@@ -224,7 +224,7 @@ fn a_lone_message_may_fill_the_payload() {
     let mut writer = BatchWriter::new(&mut out, 32);
     assert!(writer.fits(32) && !writer.fits(33));
     writer.push(PacketKind::Reliable, 3, 32, |body| body.fill(9));
-    assert!(!writer.fits(0));
+    assert!(!writer.fits(1));
     let batch = writer.finish();
     assert_eq!(out[batch.start..batch.end], [9; 32]);
     let mut out = [0; 2048];
