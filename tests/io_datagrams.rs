@@ -114,11 +114,10 @@ fn with_wake_tick_datagrams_wait_for_the_tick(backend: Backend) {
         assert_eq!(stats.doors[1].datagrams_in - before.doors[1].datagrams_in, 300);
         assert_eq!(stats.calls.waits() - before.calls.waits(), 1);
         if backend == Backend::IoUring {
+            // The first time, it is not known how many will come, and they are received by 32.
+            let to_receive = if before.doors[1].datagrams_in == 0 { 300 / 32 + 1 } else { 1 };
             let calls = stats.calls.total() - before.calls.total();
-            assert!(
-                calls <= 1 + 300 / 32 + 1 + 2,
-                "a wait, thirty received in each entry, 256 and 44 sent: {calls}"
-            );
+            assert!(calls <= 1 + to_receive + 1, "a wait, to receive, and to send: {calls}");
             continue;
         }
         assert!(stats.calls.timerfd_settime - before.calls.timerfd_settime <= 1);

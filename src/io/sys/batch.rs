@@ -142,7 +142,7 @@ pub(crate) struct LoadedBatch<'a> {
 /// The control message that has the kernel cut a message into datagrams of a length.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Segments {
+pub(super) struct Segments {
     len: usize,
     level: i32,
     kind: i32,
@@ -152,8 +152,22 @@ struct Segments {
 
 const _: () = assert!(mem::offset_of!(Segments, segment_bytes) == mem::size_of::<libc::cmsghdr>());
 
+impl Segments {
+    pub(super) const NONE: Self = Self {
+        len: mem::offset_of!(Self, segment_bytes) + mem::size_of::<u16>(),
+        level: libc::SOL_UDP,
+        kind: libc::UDP_SEGMENT,
+        segment_bytes: 0,
+        _padding: [0; 6],
+    };
+
+    pub(super) fn set(&mut self, segment_bytes: u16) {
+        self.segment_bytes = segment_bytes;
+    }
+}
+
 /// Datagrams that one message may hold: what every kernel takes that knows of it.
-const SEGMENTS_MAX: usize = 64;
+pub(crate) const SEGMENTS_MAX: usize = 64;
 
 /// Bytes that one message may hold: those of the longest UDP datagram, less the longest headers.
 const MESSAGE_BYTES_MAX: usize = 65_000;
@@ -166,17 +180,10 @@ impl SendBatch {
     /// Room for `count` datagrams.
     pub(crate) fn new(count: usize) -> Self {
         assert!(count > 0);
-        let segments = Segments {
-            len: mem::offset_of!(Segments, segment_bytes) + mem::size_of::<u16>(),
-            level: libc::SOL_UDP,
-            kind: libc::UDP_SEGMENT,
-            segment_bytes: 0,
-            _padding: [0; 6],
-        };
         Self {
             headers: vec![empty_header(); count],
             addresses: vec![Address::ZERO; count],
-            segments: vec![segments; count],
+            segments: vec![Segments::NONE; count],
             ranges: vec![0..0; count],
             iovecs: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; count],
         }
@@ -233,7 +240,7 @@ impl SendBatch {
         header.msg_iov = iovecs.as_mut_ptr();
         header.msg_iovlen = iovecs.len() as _;
         (header.msg_control, header.msg_controllen) = if iovecs.len() > 1 {
-            segments.segment_bytes = iovecs[0].iov_len as u16;
+            segments.set(iovecs[0].iov_len as u16);
             (ptr::from_mut(segments).cast(), mem::size_of::<Segments>() as _)
         } else {
             (ptr::null_mut(), 0)
@@ -243,7 +250,7 @@ impl SendBatch {
 
 /// Which datagrams may still be joined to a message.
 #[derive(Debug)]
-struct Joining {
+pub(crate) struct Joining {
     segment_bytes: usize,
     bytes: usize,
     datagrams: usize,
@@ -251,12 +258,13 @@ struct Joining {
 }
 
 impl Joining {
-    fn new(bytes: usize) -> Self {
+    /// Begins with a datagram of `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
         Self { segment_bytes: bytes, bytes, datagrams: 1, is_closed: false }
     }
 
     /// Joins a datagram of `bytes` if it may be.
-    fn join(&mut self, bytes: usize) -> bool {
+    pub(crate) fn join(&mut self, bytes: usize) -> bool {
         let may = !self.is_closed
             && (1..=self.segment_bytes).contains(&bytes)
             && self.datagrams < SEGMENTS_MAX
@@ -279,11 +287,6 @@ impl LoadedBatch<'_> {
     /// How many datagrams message `index` is.
     pub(crate) fn datagrams(&self, index: usize) -> usize {
         self.ranges[index].len()
-    }
-
-    /// The header of message `index`, for as long as the batch is loaded.
-    pub(super) fn header(&mut self, index: usize) -> *const libc::msghdr {
-        &raw const self.headers[index].msg_hdr
     }
 
     /// The length of message `index`.
@@ -385,7 +388,7 @@ impl Address {
     }
 
     /// Writes `to` and returns its length. For a dual-stack socket an IPv4 address is written as a mapped one.
-    fn write(&mut self, to: SocketAddr, dual_stack: bool) -> libc::socklen_t {
+    pub(super) fn write(&mut self, to: SocketAddr, dual_stack: bool) -> libc::socklen_t {
         let v6 = match to {
             SocketAddr::V4(to) if !dual_stack => {
                 self.v4 = libc::sockaddr_in {

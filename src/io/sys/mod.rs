@@ -6,6 +6,7 @@
 #![allow(clippy::unnecessary_cast, reason = "some of these types differ between C libraries")]
 
 mod batch;
+mod outgoing;
 mod uring;
 
 use std::io::{self, Read, Write as _};
@@ -15,7 +16,8 @@ use std::ptr;
 
 use crate::time::Instant;
 
-pub(crate) use self::batch::{LoadedBatch, ReceiveBatch, SendBatch};
+pub(crate) use self::batch::{Joining, LoadedBatch, ReceiveBatch, SEGMENTS_MAX, SendBatch};
+pub(crate) use self::outgoing::{Message, Outgoing};
 pub(crate) use self::uring::{BufferId, Completion, Group, NOBODY, Ring, USER_DATA_BITS, Waited};
 
 /// `CLOCK_MONOTONIC`, for [`clock_ns`].
