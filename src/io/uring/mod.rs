@@ -26,8 +26,8 @@ use self::tag::Tag;
 use crate::io::sockets::is_exhaustion;
 use crate::io::sys::{Completion, Ring, SignalFd, Waited};
 use crate::io::{
-    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn,
-    WorkHistogram, clock, sockets,
+    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, Wake,
+    WorkHistogram, clock, core_deadline, sockets,
 };
 use crate::seam::{Core, DATAGRAM_BYTES_MAX, Door, Outbox};
 use crate::time::{Duration, Instant};
@@ -72,6 +72,9 @@ pub struct UringLoop {
     flushes_per_turn: usize,
     /// The core had more to send than one turn allows.
     unsent: bool,
+    wake: Wake,
+    /// What the core was last advanced to.
+    advanced_to: Instant,
     busy_poll: Duration,
     /// The rings belong to a thread.
     enabled: bool,
@@ -195,6 +198,8 @@ impl UringLoop {
                     .div_ceil(sizes.batch * BATCH_DATAGRAM_BYTES / DATAGRAM_BYTES_MAX + 1)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
+            wake: options.wake,
+            advanced_to: clock.now(),
             busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             enabled: false,
             stats: IoStats::default(),
@@ -298,6 +303,7 @@ impl UringLoop {
         let now = turning.now;
         let ticks = core.next_tick().is_some_and(|due| due <= now);
         core.advance(now);
+        self.advanced_to = now;
         self.transmit(core, now)?;
         if ticks {
             // From when the loop woke: taking the tick's datagrams in is part of its work.
@@ -320,8 +326,7 @@ impl UringLoop {
             listener.accept(&mut turning)?;
         }
         let deadline = [
-            core.next_deadline(),
-            next_tick,
+            core_deadline(core, self.wake, self.advanced_to),
             self.streams.next_deadline(),
             self.doors.next_deadline(next_tick),
             self.listener.as_ref().and_then(|listener| listener.paused_until),
