@@ -135,6 +135,16 @@ impl Ring {
         Ok(Self { ring, groups: Vec::new(), header, broken: false })
     }
 
+    /// Whether a ring can be entered, and not only made: that is asked and allowed by itself. Waits for nothing.
+    ///
+    /// # Errors
+    /// As for [`Ring::new`].
+    pub(crate) fn probe() -> io::Result<()> {
+        let mut ring = Self::new(1, 2)?;
+        ring.enable()?;
+        ring.wait(1, Some(Instant::ZERO)).map(|_| ())
+    }
+
     /// Makes the calling thread the one that the ring belongs to.
     pub(crate) fn enable(&self) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()

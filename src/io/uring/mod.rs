@@ -151,6 +151,7 @@ impl UringLoop {
     fn bind_sized(options: &IoOptions, sizes: Sizes) -> Result<Self, BindError> {
         let setup = |what| move |source| BindError::Setup { what, source };
         let clock = Clock::new();
+        Ring::probe().map_err(refused)?;
         let completions = (2 * options.streams_max + 1024).next_power_of_two().min(COMPLETIONS_MAX);
         let mut control = Ring::new(CONTROL_SUBMISSIONS, completions as u32).map_err(refused)?;
         let doors = Doors::open(options, sizes, clock.now())?;
@@ -178,7 +179,7 @@ impl UringLoop {
             }
             None => None,
         };
-        control.register_files(&files).map_err(setup("the registered files"))?;
+        control.register_files(&files).map_err(refused)?;
         Ok(Self {
             control,
             doors,
