@@ -39,6 +39,12 @@ pub(crate) fn set_busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
     set_option(socket, libc::SO_BUSY_POLL, us as i32)
 }
 
+/// Has `socket` send without checksums, for which no message of several datagrams is cut: as where the kernel cannot.
+#[cfg(test)]
+pub(crate) fn refuse_offload(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SO_NO_CHECK, 1)
+}
+
 /// A timer that becomes readable at an instant.
 #[derive(Debug)]
 pub(crate) struct TimerFd(OwnedFd);

@@ -119,6 +119,13 @@ impl Doors {
         })
     }
 
+    /// Sees to it that the kernel cuts no messages of `door`.
+    #[cfg(test)]
+    pub(super) fn refuse_offload(&self, door: Door) {
+        let socket = self.sockets[door as usize].as_ref().expect("an open door");
+        crate::io::sys::refuse_offload(std::os::fd::AsFd::as_fd(&socket.socket)).expect("an option");
+    }
+
     /// Makes the calling thread the ring's.
     pub(super) fn enable(&self) -> io::Result<()> {
         self.ring.enable()
