@@ -142,7 +142,7 @@ pub(crate) struct LoadedBatch<'a> {
 /// The control message that has the kernel cut a message into datagrams of a length.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segments {
+struct Segments {
     len: usize,
     level: i32,
     kind: i32,
@@ -153,7 +153,7 @@ pub(super) struct Segments {
 const _: () = assert!(mem::offset_of!(Segments, segment_bytes) == mem::size_of::<libc::cmsghdr>());
 
 impl Segments {
-    pub(super) const NONE: Self = Self {
+    const NONE: Self = Self {
         len: mem::offset_of!(Self, segment_bytes) + mem::size_of::<u16>(),
         level: libc::SOL_UDP,
         kind: libc::UDP_SEGMENT,
@@ -161,8 +161,46 @@ impl Segments {
         _padding: [0; 6],
     };
 
-    pub(super) fn set(&mut self, segment_bytes: u16) {
+    fn set(&mut self, segment_bytes: u16) {
         self.segment_bytes = segment_bytes;
+    }
+}
+
+/// The header of one message that the kernel is to cut, with what it points to but the address and the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    header: libc::msghdr,
+    iovec: libc::iovec,
+    segments: Segments,
+}
+
+// SAFETY: the raw pointers are followed by the kernel only, in a call that is made right after `set`.
+unsafe impl Send for Cut {}
+
+impl Cut {
+    pub(super) fn empty() -> Self {
+        let iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Self { header: empty_header().msg_hdr, iovec, segments: Segments::NONE }
+    }
+
+    /// Lays out the message of `bytes` to `address`, to be cut into datagrams of `segment_bytes`. The header is good for
+    /// as long as nothing of this moves.
+    pub(super) fn set(
+        &mut self,
+        address: &Address,
+        address_len: libc::socklen_t,
+        bytes: &[u8],
+        segment_bytes: u16,
+    ) -> *const libc::msghdr {
+        self.iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        self.segments.set(segment_bytes);
+        self.header.msg_name = ptr::from_ref(address).cast_mut().cast();
+        self.header.msg_namelen = address_len;
+        self.header.msg_iov = &mut self.iovec;
+        self.header.msg_iovlen = 1;
+        self.header.msg_control = ptr::from_mut(&mut self.segments).cast();
+        self.header.msg_controllen = mem::size_of::<Segments>() as _;
+        &raw const self.header
     }
 }
 

@@ -1,14 +1,12 @@
 //! Datagrams laid out for io_uring to send: what the kernel follows pointers to while it is entered with them.
-#![allow(unsafe_code)]
 
-use std::mem;
 use std::net::SocketAddr;
 use std::ptr;
 
 use io_uring::types::Fixed;
 use io_uring::{opcode, squeue};
 
-use super::batch::{Address, Segments};
+use super::batch::{Address, Cut};
 
 /// Tried once, while it is submitted: never left to a worker, nor until there is room.
 const FLAGS: u32 = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as u32;
@@ -39,29 +37,15 @@ pub(crate) struct Outgoing {
     cuts_used: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    header: libc::msghdr,
-    iovec: libc::iovec,
-    segments: Segments,
-}
-
-// SAFETY: the raw pointers in `cuts` are followed only by the kernel, in a call that was given a request that `entry`
-// has just made of them; they lead into `cuts` and `addresses`, which are never resized, and to the bytes of a message.
-unsafe impl Send for Outgoing {}
-
 impl Outgoing {
     /// Room for as many messages as `datagrams` datagrams can make.
     pub(crate) fn new(datagrams: usize) -> Self {
         assert!(datagrams > 0);
-        // SAFETY: null pointers and zero lengths are a valid, empty header.
-        let header: libc::msghdr = unsafe { mem::zeroed() };
-        let iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         Self {
             addresses: vec![Address::ZERO; datagrams],
             used: 0,
             // It takes two datagrams at least to need one.
-            cuts: vec![Cut { header, iovec, segments: Segments::NONE }; datagrams.div_ceil(2)],
+            cuts: vec![Cut::empty(); datagrams.div_ceil(2)],
             cuts_used: 0,
         }
     }
@@ -93,15 +77,7 @@ impl Outgoing {
         };
         let cut = &mut self.cuts[self.cuts_used];
         self.cuts_used += 1;
-        cut.iovec =
-            libc::iovec { iov_base: message.bytes.as_ptr().cast_mut().cast(), iov_len: message.bytes.len() };
-        cut.segments.set(segment_bytes);
-        cut.header.msg_name = ptr::from_mut(address).cast();
-        cut.header.msg_namelen = address_len;
-        cut.header.msg_iov = &mut cut.iovec;
-        cut.header.msg_iovlen = 1;
-        cut.header.msg_control = ptr::from_mut(&mut cut.segments).cast();
-        cut.header.msg_controllen = mem::size_of::<Segments>() as _;
-        opcode::SendMsg::new(file, &raw const cut.header).flags(FLAGS).build()
+        let header = cut.set(address, address_len, message.bytes, segment_bytes);
+        opcode::SendMsg::new(file, header).flags(FLAGS).build()
     }
 }
