@@ -193,10 +193,19 @@ impl Outbox {
         to: SocketAddr,
         write: impl FnOnce(&mut [u8; DATAGRAM_BYTES_MAX]) -> Option<usize>,
     ) -> bool {
+        self.datagram_to_whom(door, |buffer| write(buffer).map(|len| (to, len)))
+    }
+
+    /// As [`Outbox::datagram`], where only the writer knows whom it is for: it returns the peer and the length.
+    pub fn datagram_to_whom(
+        &mut self,
+        door: Door,
+        write: impl FnOnce(&mut [u8; DATAGRAM_BYTES_MAX]) -> Option<(SocketAddr, usize)>,
+    ) -> bool {
         assert!(self.has_datagram_room(), "reserved a datagram in a full outbox");
         let start = self.used;
         let buffer = self.bytes[start..].first_chunk_mut().expect("room for a datagram");
-        let Some(len) = write(buffer) else { return false };
+        let Some((to, len)) = write(buffer) else { return false };
         assert!(len <= DATAGRAM_BYTES_MAX, "a datagram longer than its buffer");
         self.datagrams.push(OutDatagram { door, to, len: len as u16, start: start as u32 });
         self.used = start + len;

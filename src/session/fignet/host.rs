@@ -176,6 +176,11 @@ impl<S: Seal> Host<S> {
         None
     }
 
+    /// Whether [`Host::transmit`] may have something to send.
+    pub fn has_output(&self) -> bool {
+        !self.ready.is_empty() || !self.refusals.is_empty()
+    }
+
     /// Queues a message for a peer.
     pub fn send(&mut self, id: PeerId, channel: u8, bytes: &[u8]) -> Result<(), SendError> {
         self.with(id, |peer, pools| peer.send(pools, channel, bytes)).unwrap_or(Err(SendError::NotConnected))
@@ -253,16 +258,17 @@ impl<S: Seal> Host<S> {
         {
             return self.refuse(from, &header, ErrorCode::RateLimitExceeded);
         }
-        let seal = key_of(connect.nonce);
-        if seal.is_none() && self.config.require_encryption {
-            return self.refuse(from, &header, ErrorCode::ConnectionFailed);
+        // No refusal: it asks again, and by then there may be room.
+        if self.pending >= self.config.max_pending {
+            return Err(HearError::NoRoom);
         }
         let Some(index) = self.free_slot() else {
             return self.refuse(from, &header, ErrorCode::PeerLimitReached);
         };
-        // No refusal: it asks again, and by then there may be room.
-        if self.pending >= self.config.max_pending {
-            return Err(HearError::NoRoom);
+        // A key is handed out once: only to a connection that comes about.
+        let seal = key_of(connect.nonce);
+        if seal.is_none() && self.config.require_encryption {
+            return self.refuse(from, &header, ErrorCode::ConnectionFailed);
         }
         let nonce = self.tokens.next_token();
         let endpoint = self.key(from);

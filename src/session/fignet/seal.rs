@@ -12,6 +12,7 @@
 //! differs: it is given by who starts the server (seconds since 1970 on a real machine), and a seal stays in its epoch.
 
 use std::fmt;
+use std::ops::Range;
 
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce, Tag};
@@ -125,6 +126,24 @@ impl Seal {
     /// How many more packets it can seal.
     pub fn remaining(&self) -> u64 {
         self.next.map_or(0, |next| (1 << EPOCH_SHIFT) - u64::from(next as u32))
+    }
+}
+
+impl super::Seal for Seal {
+    fn seal(&mut self, header: &[u8], payload: &mut [u8], len: usize) -> usize {
+        payload.copy_within(..len, NONCE_BYTES);
+        let sealed = self.seal_in_place(header, &mut payload[..len + ENVELOPE_BYTES]);
+        sealed.expect("a connection ends before its counters do");
+        len + ENVELOPE_BYTES
+    }
+
+    fn open(&mut self, header: &[u8], payload: &mut [u8]) -> Option<Range<usize>> {
+        let len = self.open_in_place(header, payload).ok()?.len();
+        Some(NONCE_BYTES..NONCE_BYTES + len)
+    }
+
+    fn remaining(&self) -> u64 {
+        Self::remaining(self)
     }
 }
 

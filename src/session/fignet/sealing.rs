@@ -14,6 +14,9 @@ pub trait Seal {
     /// Decrypts `payload` in place and says where in it the plaintext is. `None` when it was not sealed by the peer
     /// with this header, or was opened before.
     fn open(&mut self, header: &[u8], payload: &mut [u8]) -> Option<Range<usize>>;
+
+    /// How many more packets it can encrypt: the connection ends before there are none.
+    fn remaining(&self) -> u64;
 }
 
 /// No encryption: there is no value of this type.
@@ -26,6 +29,10 @@ impl Seal for NoSeal {
     }
 
     fn open(&mut self, _: &[u8], _: &mut [u8]) -> Option<Range<usize>> {
+        match *self {}
+    }
+
+    fn remaining(&self) -> u64 {
         match *self {}
     }
 }

@@ -8,6 +8,7 @@
 //! | [`batch`] | the messages of a packet, one or many | 4 |
 //! | [`fragment`] | FRAGMENT and FRAGMENT_ACK | 6 |
 //! | [`block`] | the parts of a large block | 7 |
+//! | [`game`] | what the game says over the channels | 12 |
 //! | [`bits`], [`snapshot`], [`huffman`], [`runs`] | packed values, snapshots and their coders | docs/protocol/fignet-sync.md |
 //!
 //! Parsers check a packet whole before they give anything of it; what they give is then read without a further check.
@@ -16,6 +17,7 @@ pub mod batch;
 pub mod bits;
 pub mod block;
 pub mod fragment;
+pub mod game;
 pub mod handshake;
 pub mod header;
 pub mod huffman;

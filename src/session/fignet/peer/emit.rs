@@ -17,10 +17,18 @@ use crate::wire::fignet::{Header, MTU_MAX, PacketKind, VERSION};
 /// Largest body of a packet that opens or closes a connection.
 const HANDSHAKE_BYTES_MAX: usize = 1 + FAREWELL_BYTES_MAX;
 
+/// Packets of an encrypted connection that are kept for its end.
+const SEALS_RESERVED: u64 = 1 << 10;
+
 impl<S: Seal> Peer<S> {
     /// Writes the next packet that is to be sent now, and returns its length; `None` when there is none. To be called
     /// until then.
     pub fn transmit(&mut self, now: Instant, pools: &mut Pools, buffer: &mut [u8; MTU_MAX]) -> Option<usize> {
+        // No number is used twice: what is left has to do for the goodbye.
+        let is_spent = self.seal.as_ref().is_some_and(|seal| seal.remaining() < SEALS_RESERVED);
+        if is_spent && self.state.is_open() {
+            self.lose_connection(now, pools);
+        }
         let len = match self.state {
             PeerState::Disconnected | PeerState::ConnectionFailed => None,
             PeerState::Connecting | PeerState::AcknowledgingConnect => self.emit_connect(now, buffer),
