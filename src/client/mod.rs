@@ -3,5 +3,6 @@
 
 pub mod aegis;
 pub mod bot;
+pub mod fignet;
 pub mod interpolation;
 pub mod rtype;

@@ -477,8 +477,9 @@ impl<G: Game> Server<G> {
         seat.snapshot_bytes = (seat.snapshot_bytes * 7 + len as u32) / 8;
         seat.snapshot_at = Some(tick);
         let message = &door.message[..len];
-        let sent =
-            door.host.with(seat.peer, |peer, pools| peer.send_noted(pools, CHANNEL_SNAPSHOTS, message, tick.0));
+        let sent = door
+            .host
+            .with(seat.peer, |peer, pools| peer.send_noted(pools, CHANNEL_SNAPSHOTS, message, tick.0));
         if sent.is_some_and(|sent| sent.is_ok()) {
             self.stats.snapshots_out += 1;
         }

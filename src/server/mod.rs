@@ -121,12 +121,12 @@ impl<G: Game> Server<G> {
     pub fn new(settings: Settings, mut tokens: TokenSource, mut make: impl FnMut(usize) -> G) -> Self {
         let Limits { rooms, entities, sessions, rtype, streams } = settings.limits;
         let interval = u32::from(settings.snapshot_interval);
-        let fignet =
-            settings.fignet.map(|fignet| Fignet::new(&fignet, tokens.fork(), entities, interval));
+        let fignet = settings.fignet.map(|fignet| Fignet::new(&fignet, tokens.fork(), entities, interval));
         let peers = settings.fignet.map_or(0, |fignet| usize::from(fignet.config.max_peers));
         let mut secret = || [tokens.next_u64(), tokens.next_u64()];
         let (by_token, by_endpoint) = (Index::new(sessions, secret()), Index::new(rtype, secret()));
-        let (addresses, sources) = (Addresses::new(streams + rtype + peers, secret()), Sources::new(secret()));
+        let (addresses, sources) =
+            (Addresses::new(streams + rtype + peers, secret()), Sources::new(secret()));
         Self {
             clock: TickClock::stopped(),
             tokens,

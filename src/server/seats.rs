@@ -127,9 +127,7 @@ impl Seats {
         match guest {
             Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| &mut seat.queued),
             Guest::Rtype(handle) => self.rtype.get_mut(handle).map(|seat| &mut seat.queued),
-            Guest::Fignet(handle) => {
-                self.fignet.as_mut()?.seats.get_mut(handle).map(|seat| &mut seat.queued)
-            }
+            Guest::Fignet(handle) => self.fignet.as_mut()?.seats.get_mut(handle).map(|seat| &mut seat.queued),
         }
     }
 
