@@ -237,7 +237,7 @@ impl<S: super::Seal> Peer<S> {
             }
             PeerState::Zombie => {
                 let owed = self.owed.disconnect_ack || self.owed.disconnect;
-                self.zombie_end().min(at_once(owed))
+                if owed { Instant::ZERO } else { self.zombie_end() }
             }
         })
     }
@@ -361,8 +361,12 @@ impl<S: super::Seal> Peer<S> {
                     self.end(now, ErrorCode::from_bits(self.farewell.reason), false, pools);
                 }
             }
-            PeerState::Zombie if now >= self.zombie_end() => self.state = PeerState::Disconnected,
-            PeerState::Zombie => {}
+            PeerState::Zombie => {
+                let has_said_all = !self.owed.disconnect && !self.owed.disconnect_ack;
+                if now >= self.zombie_end() && has_said_all {
+                    self.state = PeerState::Disconnected;
+                }
+            }
         }
     }
 
