@@ -29,7 +29,7 @@ fn nothing_is_allocated_over_a_connection() {
     let mut client = Peer::<NoSeal>::new(&config);
     let mut host = Host::<NoSeal>::new(&config, TokenSource::Seeded(Rng::new(1)));
     let address = SocketAddr::from(([127, 0, 0, 1], 9));
-    let message: Vec<u8> = (0..30_000u32).map(|at| (at * at >> 7) as u8).collect();
+    let message: Vec<u8> = (0..30_000u32).map(|at| ((at * at) >> 7) as u8).collect();
     let mut rng = Rng::new(2);
     let (mut now, mut heard, mut was_connected) = (Instant::from_millis(1000), 0, false);
     let mut buffer = [0; MTU_MAX];

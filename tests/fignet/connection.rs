@@ -148,3 +148,13 @@ fn a_peer_that_left_may_come_back() {
     net.run(110);
     assert_eq!((net.clients[0].peer.state(), net.host.peers()), (PeerState::Connected, 1));
 }
+
+#[test]
+fn a_server_may_require_encryption() {
+    let config = NetworkConfig { require_encryption: true, ..DEFAULT_CONFIG };
+    let mut net = Net::with_configs(&config, &DEFAULT_CONFIG, 1, LINK, 11);
+    net.clients[0].peer.connect(net.now, 9, None);
+    net.run(100);
+    assert_eq!(net.clients[0].events, [Event::Failed(ErrorCode::ConnectionFailed)]);
+    assert_eq!((net.host.peers(), net.host.refused()), (0, 1));
+}

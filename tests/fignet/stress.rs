@@ -106,6 +106,32 @@ fn default_settings_get_along() {
     assert!(events >= 598, "{events}");
 }
 
+/// The default settings over a bad link: slow, but everything reliable arrives, large messages included.
+#[test]
+fn default_settings_over_a_bad_link() {
+    let faults = Faults { loss_percent: 10, repeat_percent: 5, delay_ms: 40, jitter_ms: 30 };
+    let mut net = Net::connected(&DEFAULT_CONFIG, 1, faults, 40);
+    let id = net.id(0);
+    let mut sent = 0;
+    for step in 0..12_000u32 {
+        if step % 100 == 0 {
+            sent += 1;
+            let large = vec![step as u8; if step % 3000 == 0 { 30_000 } else { 50 }];
+            assert!(net.send_to_host(0, 0, &large) && net.host.send(id, 2, &large).is_ok());
+        }
+        if step % 3 == 0 {
+            let _ = net.host.send(id, 1, &[step as u8; 400]);
+        }
+        net.run(10);
+    }
+    net.run(20_000);
+    let at_host = net.host_heard.len();
+    let at_client = net.clients[0].heard.iter().filter(|(channel, _)| *channel == 2).count();
+    assert_eq!((at_host, at_client), (sent, sent));
+    assert!(net.host_events.is_empty() && net.clients[0].events.is_empty());
+    assert_eq!((net.host.claimed(), net.clients[0].pools.claimed()), Default::default());
+}
+
 #[test]
 fn maximum_peers() {
     let mut net = Net::connected(&NetworkConfig { max_peers: 64, ..unlimited() }, 64, LINK, 36);

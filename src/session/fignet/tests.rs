@@ -183,6 +183,27 @@ fn a_repeated_connect_gets_the_same_answer() {
     assert_eq!(pair.server.state(), PeerState::ConnectionPending);
 }
 
+/// A client whose server never shows that it knows repeats its PING, less and less often, and never spins.
+#[test]
+fn a_client_that_hears_no_more_repeats_its_ping() {
+    let mut pair = Pair::new(&DEFAULT_CONFIG);
+    pair.client.connect(pair.now, 7, None);
+    let connect = pair.out(true);
+    pair.give(false, &connect[0]).unwrap();
+    let ack = pair.out(false);
+    pair.give(true, &ack[0]).unwrap();
+    let (start, mut sent_at) = (pair.now, Vec::new());
+    while pair.client.state() == PeerState::ConnectionSucceeded {
+        pair.out(true).iter().for_each(|_| sent_at.push(pair.now.since(start).as_millis()));
+        let next = pair.client.next_deadline().unwrap();
+        assert!(next > pair.now, "it would spin at {:?}", pair.now);
+        pair.now = next;
+        while pair.client.advance(pair.now, &mut pair.pools).is_some() {}
+    }
+    assert_eq!(sent_at, [0, 100, 250, 475, 812, 1318, 2078, 3217, 4925]);
+    assert_eq!(pair.client.state(), PeerState::ConnectionFailed);
+}
+
 #[test]
 fn messages_of_a_flush_share_packets() {
     let mut pair = Pair::connected(&DEFAULT_CONFIG);
@@ -588,4 +609,60 @@ fn a_sealed_connection() {
     assert!(full >= 18 && plain > 20, "{full} full ones, {plain} refused");
     assert!(client.state() == PeerState::Zombie || client.state() == PeerState::Disconnected);
     assert_eq!(pools.claimed(), Claimed::default());
+}
+
+/// Real packets with bytes changed, cut and put together anew: no panic, and everything is given back.
+#[test]
+fn damaged_packets_harm_nobody() {
+    let mut rng = crate::rng::Rng::new(77);
+    let config = NetworkConfig {
+        packet_rate_per_sec: 0,
+        receive_packets_per_sec: 0,
+        receive_bytes_per_sec: 0,
+        ..DEFAULT_CONFIG
+    };
+    let mut pair = Pair::connected(&config);
+    let mut taken = 0;
+    for round in 0..3000u32 {
+        pair.now = pair.now + Duration::from_millis(3);
+        let channel = (round % 4) as u8;
+        let len = 1 + rng.below(if round % 10 == 0 { 5000 } else { 300 }) as usize;
+        let _ = pair.client.send(&mut pair.pools, channel, &vec![round as u8; len]);
+        for packet in pair.out(true) {
+            for _ in 0..4 {
+                let mut damaged = packet.clone();
+                for _ in 0..=rng.below(3) {
+                    // The fields are at the front; the protocol id is left alone.
+                    let end = if rng.chance(1, 2) { damaged.len().min(40) } else { damaged.len() };
+                    let at = 4 + rng.below(end as u32 - 4) as usize;
+                    damaged[at] = rng.next_u32() as u8;
+                }
+                if rng.chance(1, 4) {
+                    let header_len = if damaged[5] & 1 == 1 { 18 } else { 14 };
+                    let cut = header_len + rng.below((damaged.len() - header_len) as u32 + 1) as usize;
+                    damaged.truncate(cut);
+                    let payload_len = ((cut - header_len) as u16).to_le_bytes();
+                    damaged[header_len - 2..header_len].copy_from_slice(&payload_len);
+                }
+                let (server, pools) = (&mut pair.server, &mut pair.pools);
+                taken += u32::from(server.hear(pair.now, pair.now, pools, &damaged, |_| {}).is_ok());
+            }
+            let _ = pair.give(false, &packet);
+        }
+        while pair.server.advance(pair.now, &mut pair.pools).is_some() {}
+        for packet in pair.out(false) {
+            let _ = pair.give(true, &packet);
+        }
+        while pair.client.advance(pair.now, &mut pair.pools).is_some() {}
+        if pair.server.state() != PeerState::Connected || pair.client.state() != PeerState::Connected {
+            pair.client.reset(&mut pair.pools);
+            pair.server.reset(&mut pair.pools);
+            assert_eq!(pair.pools.claimed(), Claimed::default());
+            pair = Pair::connected(&config);
+        }
+    }
+    assert!(taken > 30, "{taken} damaged ones passed for real");
+    pair.client.reset(&mut pair.pools);
+    pair.server.reset(&mut pair.pools);
+    assert_eq!(pair.pools.claimed(), Claimed::default());
 }

@@ -229,7 +229,7 @@ impl<S: super::Seal> Peer<S> {
             PeerState::Disconnected | PeerState::ConnectionFailed => return None,
             PeerState::Connecting | PeerState::AcknowledgingConnect => handshake_end.min(self.retry.at),
             PeerState::ConnectionPending => handshake_end.min(at_once(self.owed.connect_ack)),
-            PeerState::ConnectionSucceeded => handshake_end.min(self.retry.at).min(self.next_traffic()),
+            PeerState::ConnectionSucceeded => handshake_end.min(self.next_traffic()),
             PeerState::Connected | PeerState::DisconnectLater => self.next_traffic(),
             PeerState::Disconnecting | PeerState::AcknowledgingDisconnect => {
                 let end = self.closed_at + NetworkConfig::ms(self.config.disconnect_timeout_ms);
@@ -420,7 +420,7 @@ impl<S: super::Seal> Peer<S> {
             return Instant::ZERO;
         }
         let silence = self.heard_at + NetworkConfig::ms(self.config.disconnect_timeout_ms);
-        let mut next = silence.min(self.ping.due);
+        let mut next = silence.min(self.next_ping());
         if let Some(loss) = self.flights.next_loss() {
             next = next.min(loss);
         }
@@ -434,6 +434,11 @@ impl<S: super::Seal> Peer<S> {
             next = Instant::ZERO;
         }
         next
+    }
+
+    /// Until the server is known to know, PINGs are the client's repetitions.
+    fn next_ping(&self) -> Instant {
+        if self.state == PeerState::ConnectionSucceeded { self.retry.at } else { self.ping.due }
     }
 
     fn may_send_data(&self) -> bool {
