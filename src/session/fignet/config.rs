@@ -107,7 +107,7 @@ pub struct NetworkConfig {
     /// Retransmissions of one message, after which the connection is lost.
     pub max_retransmissions: u8,
 
-    /// Largest packet with a fragment: a lower bound on the MTU by another name.
+    /// Largest packet with a fragment, 576 to 1200 bytes: the MTU that is offered is the smaller one of this and `mtu`.
     pub max_fragment_size: u16,
     /// Most fragments of a message sent, 2 to 64.
     pub max_fragments_per_message: u8,

@@ -113,7 +113,10 @@ impl<S: Seal> Host<S> {
         key_of: impl FnOnce(u32) -> Option<S>,
         mut deliver: impl FnMut(PeerId, Delivery<'_>),
     ) -> Result<(), HearError> {
-        let Some(index) = self.find(from) else { return self.hear_stranger(now, from, bytes, key_of) };
+        let known = self.find(from);
+        let Some(index) = known.filter(|&index| !self.makes_way(index, bytes)) else {
+            return self.hear_stranger(now, from, bytes, key_of);
+        };
         let id = PeerId(index as u16);
         let Self { slots, pools, .. } = self;
         let result = slots[index].peer.hear(now, at, pools, bytes, |delivery| deliver(id, delivery));
@@ -280,6 +283,19 @@ impl<S: Seal> Host<S> {
         self.account(index);
         self.touched(index);
         Ok(())
+    }
+
+    /// Whether a connection that is over makes way for a new one of the same endpoint; if so it has.
+    fn makes_way(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let is_over = self.zombies.contains(index) && !self.active.contains(index);
+        let asks = || Header::parse(bytes, self.config.protocol_id).map(|(header, _)| header.kind);
+        if !is_over || asks() != Ok(PacketKind::Connect) {
+            return false;
+        }
+        self.slots[index].peer.reset(&mut self.pools);
+        self.account(index);
+        self.vacate(index);
+        true
     }
 
     /// A free slot, or else that of a connection which only waits for late words.

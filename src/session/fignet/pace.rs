@@ -119,13 +119,14 @@ impl Pace {
         }
     }
 
-    /// How many packets of `packet_bytes` may be in flight over a round trip of `rtt`.
+    /// How many packets of `packet_bytes` may be in flight over a round trip of `rtt`: rounded up, so that the window
+    /// never holds the bandwidth below its limit.
     pub fn window(&self, rtt: Duration, packet_bytes: usize) -> usize {
         if self.bytes_per_sec == 0 {
             return WINDOW_MAX as usize;
         }
         let bytes = u128::from(self.bytes_per_sec) * u128::from(rtt.as_nanos()) / 1_000_000_000;
-        (bytes as u64 / packet_bytes as u64).clamp(1, WINDOW_MAX) as usize
+        (bytes as u64).div_ceil(packet_bytes as u64).clamp(1, WINDOW_MAX) as usize
     }
 
     fn packet_cost(&self) -> Option<Duration> {
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn the_window_is_bandwidth_times_round_trip() {
         let pace = Pace::new(Instant::ZERO, &DEFAULT_CONFIG);
-        assert_eq!(pace.window(Duration::from_millis(100), 1200), 21);
+        assert_eq!(pace.window(Duration::from_millis(100), 1200), 22);
         assert_eq!(pace.window(Duration::ZERO, 1200), 1);
         assert_eq!(pace.window(Duration::from_secs(9), 1200), 64);
     }

@@ -33,7 +33,6 @@ impl Chain {
     pub const EMPTY: Self = Self { first: NONE, len: 0 };
 
     /// How many bytes.
-    #[expect(clippy::len_without_is_empty, reason = "a length, not a collection")]
     pub const fn len(self) -> usize {
         self.len as usize
     }

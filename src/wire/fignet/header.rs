@@ -219,12 +219,13 @@ impl Header {
         batched || fragments == matches!(self.kind, PacketKind::Fragment)
     }
 
-    const fn flag_bits(&self) -> u8 {
+    fn flag_bits(&self) -> u8 {
         let Flags { fragments, compressed, encrypted, batched } = self.flags;
-        (self.ack_bits.is_some() as u8) * HAS_ACK_BITS
-            | fragments as u8 * HAS_FRAGMENTS
-            | compressed as u8 * COMPRESSED
-            | encrypted as u8 * ENCRYPTED
-            | batched as u8 * BATCHED
+        let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        bit(self.ack_bits.is_some(), HAS_ACK_BITS)
+            | bit(fragments, HAS_FRAGMENTS)
+            | bit(compressed, COMPRESSED)
+            | bit(encrypted, ENCRYPTED)
+            | bit(batched, BATCHED)
     }
 }

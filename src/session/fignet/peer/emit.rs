@@ -94,7 +94,7 @@ impl<S: Seal> Peer<S> {
     fn emit_traffic(&mut self, now: Instant, pools: &mut Pools, buffer: &mut [u8; MTU_MAX]) -> Option<usize> {
         self.pace.adapt(now);
         let with_data = self.may_send_data() && now >= self.pace.ready_at(usize::from(self.terms.mtu));
-        let with_ping = self.ping_is_due(now);
+        let with_ping = now >= self.next_ping();
         let answers = self.owed.ack || self.owed.pong.is_some() || self.inbox.part_ack().is_some();
         if !with_data && !with_ping && !answers {
             return None;
@@ -156,12 +156,6 @@ impl<S: Seal> Peer<S> {
             });
             self.inbox.part_ack_sent();
         }
-    }
-
-    /// Until the server is known to know, PINGs are the client's repetitions.
-    fn ping_is_due(&self, now: Instant) -> bool {
-        let due = if self.state == PeerState::ConnectionSucceeded { self.retry.at } else { self.ping.due };
-        now >= due
     }
 
     /// Compresses, encrypts, and puts the header before it.

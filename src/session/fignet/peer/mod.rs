@@ -229,7 +229,7 @@ impl<S: super::Seal> Peer<S> {
             PeerState::Disconnected | PeerState::ConnectionFailed => return None,
             PeerState::Connecting | PeerState::AcknowledgingConnect => handshake_end.min(self.retry.at),
             PeerState::ConnectionPending => handshake_end.min(at_once(self.owed.connect_ack)),
-            PeerState::ConnectionSucceeded => handshake_end.min(self.retry.at).min(self.next_traffic()),
+            PeerState::ConnectionSucceeded => handshake_end.min(self.next_traffic()),
             PeerState::Connected | PeerState::DisconnectLater => self.next_traffic(),
             PeerState::Disconnecting | PeerState::AcknowledgingDisconnect => {
                 let end = self.closed_at + NetworkConfig::ms(self.config.disconnect_timeout_ms);
@@ -237,7 +237,7 @@ impl<S: super::Seal> Peer<S> {
             }
             PeerState::Zombie => {
                 let owed = self.owed.disconnect_ack || self.owed.disconnect;
-                self.zombie_end().min(at_once(owed))
+                if owed { Instant::ZERO } else { self.zombie_end() }
             }
         })
     }
@@ -361,8 +361,12 @@ impl<S: super::Seal> Peer<S> {
                     self.end(now, ErrorCode::from_bits(self.farewell.reason), false, pools);
                 }
             }
-            PeerState::Zombie if now >= self.zombie_end() => self.state = PeerState::Disconnected,
-            PeerState::Zombie => {}
+            PeerState::Zombie => {
+                let has_said_all = !self.owed.disconnect && !self.owed.disconnect_ack;
+                if now >= self.zombie_end() && has_said_all {
+                    self.state = PeerState::Disconnected;
+                }
+            }
         }
     }
 
@@ -416,7 +420,7 @@ impl<S: super::Seal> Peer<S> {
             return Instant::ZERO;
         }
         let silence = self.heard_at + NetworkConfig::ms(self.config.disconnect_timeout_ms);
-        let mut next = silence.min(self.ping.due);
+        let mut next = silence.min(self.next_ping());
         if let Some(loss) = self.flights.next_loss() {
             next = next.min(loss);
         }
@@ -430,6 +434,11 @@ impl<S: super::Seal> Peer<S> {
             next = Instant::ZERO;
         }
         next
+    }
+
+    /// Until the server is known to know, PINGs are the client's repetitions.
+    fn next_ping(&self) -> Instant {
+        if self.state == PeerState::ConnectionSucceeded { self.retry.at } else { self.ping.due }
     }
 
     fn may_send_data(&self) -> bool {
