@@ -4,3 +4,4 @@
 pub mod aegis;
 pub mod bot;
 pub mod interpolation;
+pub mod received;
