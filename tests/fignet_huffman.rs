@@ -32,13 +32,47 @@ fn the_code_is_what_the_corpus_asks_for() {
     assert_eq!(lengths, LENGTHS);
 }
 
-/// How often each byte comes in the records of messages, and once more, so that every byte has a code.
+/// What the code saves it does not owe to being made from the very messages that it is measured with: a code made from
+/// the first half of each recording serves the second half as well, to a twentieth.
+#[test]
+fn the_code_serves_messages_that_it_was_not_made_from() {
+    let (made_from, others) = (counts_of(|part| part < 0.5), counts_of(|part| part >= 0.5));
+    let plain: u64 = others.iter().sum::<u64>() * 8;
+    let bits = |lengths: &[u8; 256]| -> u64 {
+        others.iter().zip(lengths).map(|(count, &length)| count * u64::from(length)).sum()
+    };
+    let (own, foreign) = (bits(&code_lengths(others)), bits(&code_lengths(made_from)));
+    println!("{plain} bits, {own} by the own code, {foreign} by that of the first halves");
+    assert!(foreign * 20 <= own * 21, "{foreign} bits instead of {own}");
+}
+
+/// No delta of the recorded rooms grows, so that the coder is always used.
+#[test]
+fn no_recorded_delta_grows() {
+    for recording in [corpus::level1(), corpus::stress()] {
+        for message in fignet::messages(&recording, Precision::Exact, Some(12)) {
+            let head = Head::parse(&message).expect("a message");
+            let records = &message[head.byte_len()..];
+            let bits: usize = records.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
+            assert!(bits.div_ceil(8) <= records.len(), "{} bytes take {bits} bits", records.len());
+        }
+    }
+}
+
 fn counts() -> [u64; 256] {
+    counts_of(|_| true)
+}
+
+/// How often each byte comes in the records of the messages in the chosen part of each recording (0 to 1), and once
+/// more, so that every byte has a code.
+fn counts_of(is_chosen: impl Fn(f64) -> bool) -> [u64; 256] {
     let mut counts = [1; 256];
     for recording in [corpus::level1(), corpus::stress()] {
         for age in AGES {
-            for message in fignet::messages(&recording, Precision::Exact, Some(age)) {
-                let head = Head::parse(&message).expect("a message");
+            let messages = fignet::messages(&recording, Precision::Exact, Some(age));
+            let part = |number: usize| number as f64 / messages.len() as f64;
+            for (_, message) in messages.iter().enumerate().filter(|(number, _)| is_chosen(part(*number))) {
+                let head = Head::parse(message).expect("a message");
                 message[head.byte_len()..].iter().for_each(|&byte| counts[usize::from(byte)] += 1);
             }
         }

@@ -18,7 +18,7 @@ use tickwire::world::rtype::RtypeGame;
 const RTYPE: RtypeSettings = RtypeSettings { entities_max: common::ENTITIES };
 
 fn fignet() -> FignetSettings {
-    FignetSettings { config: fignet_config(), entities_max: common::ENTITIES, snapshots_kept: 23 }
+    FignetSettings { config: fignet_config(), entities_max: common::ENTITIES, snapshot_interval: 3 }
 }
 
 /// One player of each protocol, and a second one of FigNet.

@@ -89,7 +89,7 @@ impl<G: Game> Sim<G> {
         if std::mem::replace(&mut peer.compared, snapshots) == snapshots {
             return;
         }
-        let Some(table) = peer.client.last_applied() else { return };
+        let Some(table) = peer.client.table() else { return };
         let mut counts = [0, 0];
         for (id, entity) in table.iter() {
             // Rooms tick at different times: of those with this tick, one has it.

@@ -4,26 +4,24 @@
 //! The caller owns the socket. It exchanges datagrams with the server's address and port only ([`Client::datagram`],
 //! [`Client::transmit`]). Everything is allocated at creation.
 
-mod tables;
 #[cfg(test)]
 mod tests;
 
-use self::tables::Tables;
+use super::received::Received;
 use crate::model::{Controls, Entity, EntityId, PlayerId};
-use crate::session::fignet::coder::{SCRATCH_BYTES, unpack};
 use crate::session::fignet::keys::Key;
 use crate::session::fignet::seal::{End, Seal};
 use crate::session::fignet::{
     Delivery, Event as PeerEvent, HearError, NetworkConfig, Peer, PeerState, PeerStats, Pools, SendError,
 };
-use crate::storage::Ring;
+use crate::storage::{Ring, is_newer};
 use crate::time::{Duration, Instant};
 use crate::wire::aegis::event::Event;
 use crate::wire::fignet::game::{
     CHANNEL_CHAT, CHANNEL_EVENTS, CHANNEL_INPUT, CHANNEL_SNAPSHOTS, CHANNELS, CHAT_BYTES_MAX, Input, Seated,
     chat,
 };
-use crate::wire::fignet::snapshot::Table;
+use crate::wire::fignet::snapshot::{Head, Table};
 use crate::wire::fignet::{ErrorCode, MTU_MAX};
 
 /// Events that wait for the caller; more are lost and counted.
@@ -39,8 +37,8 @@ pub struct Settings {
     pub config: NetworkConfig,
     /// Entities of one room that it can hold.
     pub entities_max: usize,
-    /// Snapshots kept for later ones to build on: those of 64 ticks, at the rate they come with, and one more.
-    pub snapshots_kept: usize,
+    /// Ticks from one of the server's snapshots to the next, at the least.
+    pub snapshot_interval: usize,
 }
 
 /// Where a client stands.
@@ -113,8 +111,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Reception {
     seated: Option<Seated>,
-    tables: Tables,
-    scratch: Box<[u8; SCRATCH_BYTES]>,
+    received: Received,
     events: Ring<Event>,
     chats: Ring<ChatLine>,
     stats: ClientStats,
@@ -146,8 +143,7 @@ impl Client {
             pools: Pools::new(&settings.config, 1),
             game: Reception {
                 seated: None,
-                tables: Tables::new(settings.snapshots_kept, settings.entities_max),
-                scratch: Box::new([0; SCRATCH_BYTES]),
+                received: Received::new(settings.entities_max, settings.snapshot_interval),
                 events: Ring::new(EVENTS_MAX, filler),
                 chats: Ring::new(CHATS_MAX, line),
                 stats: ClientStats::default(),
@@ -247,12 +243,7 @@ impl Client {
 
     /// The newest snapshot.
     pub fn table(&self) -> Option<&Table> {
-        self.game.tables.newest()
-    }
-
-    /// The snapshot that came last.
-    pub fn last_applied(&self) -> Option<&Table> {
-        self.game.tables.last()
+        self.game.received.newest()
     }
 
     /// What is to be seen: the entities of the newest snapshot of known kinds.
@@ -330,17 +321,16 @@ impl Reception {
     }
 
     fn take_snapshot(&mut self, message: &[u8]) {
-        let Ok(plain) = unpack(message, &mut self.scratch) else {
-            self.stats.snapshots_dropped += 1;
-            return;
-        };
-        match self.tables.take(plain) {
-            Some(taken) => {
+        let before = self.received.newest().map(Table::sequence);
+        match self.received.apply(message) {
+            Ok(table) => {
+                let is_late = before.is_some_and(|before| !is_newer(table.sequence(), before));
+                let is_delta = Head::parse(message).is_ok_and(|head| head.baseline_age.is_some());
                 self.stats.snapshots += 1;
-                self.stats.snapshots_delta += u64::from(taken.is_delta);
-                self.stats.snapshots_late += u64::from(taken.is_late);
+                self.stats.snapshots_delta += u64::from(is_delta);
+                self.stats.snapshots_late += u64::from(is_late);
             }
-            None => self.stats.snapshots_dropped += 1,
+            Err(_) => self.stats.snapshots_dropped += 1,
         }
     }
 

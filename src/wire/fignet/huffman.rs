@@ -13,7 +13,7 @@ use crate::wire::bits::{BitReader, BitWriter, mask};
 pub const CODE_BITS_MAX: usize = 15;
 
 /// Codes up to this long are found in one step.
-const STEP_BITS: u32 = 10;
+const STEP_BITS: u32 = 12;
 
 /// Why coded bytes are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
