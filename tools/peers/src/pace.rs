@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::usage::{Mark, process_cpu_ns};
 use crate::work::{
@@ -28,6 +28,11 @@ pub trait Host {
 
     /// Brings what was sent on its way, as well as everything the library itself has to say.
     fn flush(&mut self);
+
+    /// Passes the time until the next tick.
+    fn sleep(&mut self, time: Duration) {
+        thread::sleep(time);
+    }
 }
 
 /// The side of one client.
@@ -81,7 +86,7 @@ pub fn serve(job: &Job, mut host: impl Host) -> Result<ServerReport, String> {
         if joining.elapsed() > JOIN_MAX {
             return Err(format!("only {} of {} clients came in", host.clients(), job.clients));
         }
-        beat.wait();
+        beat.wait(|time| host.sleep(time));
         host.receive();
         host.flush();
     }
@@ -90,7 +95,7 @@ pub fn serve(job: &Job, mut host: impl Host) -> Result<ServerReport, String> {
     let mut mark = None;
     let mut report = ServerReport::default();
     for tick in 0.. {
-        beat.wait();
+        beat.wait(|time| host.sleep(time));
         let stage = job.stage(tick);
         match stage {
             Stage::Window if mark.is_none() => mark = Some(Mark::now()),
@@ -133,7 +138,7 @@ pub fn play<G: Guest>(
     let mut beat = Beat::new();
     let mut tick = 0u8;
     while !is_over.load(Ordering::Relaxed) {
-        beat.wait();
+        beat.wait(thread::sleep);
         tick = tick.wrapping_add(1);
         for number in guests.len()..job.clients.min(guests.len() + NEWCOMERS_PER_TICK) {
             guests.push(make(number)?);
@@ -170,11 +175,11 @@ impl Beat {
         Self { next: Instant::now() }
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self, sleep: impl FnOnce(Duration)) {
         self.next += TICK;
         let now = Instant::now();
         match self.next.checked_duration_since(now) {
-            Some(left) => thread::sleep(left),
+            Some(left) => sleep(left),
             None if now - self.next > 4 * TICK => self.next = now,
             None => {}
         }

@@ -87,6 +87,14 @@ impl Tally {
             _ => {}
         }
     }
+
+    #[cfg(feature = "quinn")]
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Self) {
+        self.snapshots += other.snapshots;
+        self.snapshot_bytes += other.snapshot_bytes;
+        self.events += other.events;
+    }
 }
 
 /// Chance without state of its own worth hiding: splitmix64.

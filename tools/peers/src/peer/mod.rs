@@ -9,7 +9,10 @@ use crate::work::{ClientReport, Job, ServerReport};
     feature = "enet",
     feature = "libenet",
     feature = "renet",
-    feature = "laminar"
+    feature = "laminar",
+    feature = "uflow",
+    feature = "kcp",
+    feature = "quinn"
 )))]
 compile_error!("nobody to compare: choose a peer by its feature");
 
@@ -17,14 +20,20 @@ compile_error!("nobody to compare: choose a peer by its feature");
 mod enet;
 #[cfg(feature = "floor")]
 mod floor;
+#[cfg(feature = "kcp")]
+mod kcp;
 #[cfg(feature = "laminar")]
 mod laminar;
 #[cfg(feature = "libenet")]
 mod libenet;
+#[cfg(feature = "quinn")]
+mod quinn;
 #[cfg(feature = "renet")]
 mod renet;
 #[cfg(feature = "tickwire")]
 mod tickwire;
+#[cfg(feature = "uflow")]
+mod uflow;
 
 /// Everyone who was built in, the floor first.
 pub const NAMES: &[&str] = &[
@@ -44,6 +53,16 @@ pub const NAMES: &[&str] = &[
     "renet-secure",
     #[cfg(feature = "laminar")]
     "laminar",
+    #[cfg(feature = "uflow")]
+    "uflow",
+    #[cfg(feature = "kcp")]
+    "kcp",
+    #[cfg(feature = "kcp")]
+    "kcp-beside",
+    #[cfg(feature = "quinn")]
+    "quinn",
+    #[cfg(feature = "quinn")]
+    "quinn-ticks",
 ];
 
 /// Serves the job with peer `name` on the calling thread.
@@ -65,6 +84,16 @@ pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
         "renet-secure" => serve_widely(job, renet::Renet::bind(job, true)?),
         #[cfg(feature = "laminar")]
         "laminar" => serve_widely(job, laminar::Laminar::bind(job)?),
+        #[cfg(feature = "uflow")]
+        "uflow" => serve_widely(job, uflow::Uflow::bind(job)?),
+        #[cfg(feature = "kcp")]
+        "kcp" => serve_widely(job, kcp::KcpHost::bind(job, false)?),
+        #[cfg(feature = "kcp")]
+        "kcp-beside" => serve_widely(job, kcp::KcpHost::bind(job, true)?),
+        #[cfg(feature = "quinn")]
+        "quinn" => serve_widely(job, quinn::QuinnHost::bind(job, false)?),
+        #[cfg(feature = "quinn")]
+        "quinn-ticks" => serve_widely(job, quinn::QuinnHost::bind(job, true)?),
         _ => Err(format!("there is no peer {name} in this build")),
     }
 }
@@ -88,11 +117,31 @@ pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
         "renet-secure" => pace::play(job, |number| renet::RenetGuest::connect(port, number, true)),
         #[cfg(feature = "laminar")]
         "laminar" => pace::play(job, |_| laminar::LaminarGuest::connect(port)),
+        #[cfg(feature = "uflow")]
+        "uflow" => pace::play(job, |_| uflow::UflowGuest::connect(port)),
+        #[cfg(feature = "kcp")]
+        "kcp" => pace::play(job, |number| kcp::KcpGuest::connect(port, number, false)),
+        #[cfg(feature = "kcp")]
+        "kcp-beside" => pace::play(job, |number| kcp::KcpGuest::connect(port, number, true)),
+        #[cfg(feature = "quinn")]
+        "quinn" | "quinn-ticks" => {
+            let runtime = std::rc::Rc::new(quinn::Runtime::new_in_ticks()?);
+            pace::play(job, |number| quinn::QuinnGuest::connect(&runtime, port, number, job))
+        }
         _ => Err(format!("there is no peer {name} in this build")),
     }
 }
 
-#[cfg(any(feature = "floor", feature = "enet", feature = "libenet", feature = "renet", feature = "laminar"))]
+#[cfg(any(
+    feature = "floor",
+    feature = "enet",
+    feature = "libenet",
+    feature = "renet",
+    feature = "laminar",
+    feature = "uflow",
+    feature = "kcp",
+    feature = "quinn"
+))]
 /// All sockets get the same large buffers, whatever a library asks for: this compares processor time, not defaults.
 fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String> {
     if crate::sys::widen_sockets() == 0 {
@@ -101,7 +150,7 @@ fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String
     pace::serve(job, host)
 }
 
-#[cfg(any(feature = "floor", feature = "renet"))]
+#[cfg(any(feature = "floor", feature = "renet", feature = "kcp"))]
 /// A socket of its own for each client, as in life.
 fn client_socket(port: u16) -> Result<std::net::UdpSocket, String> {
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
