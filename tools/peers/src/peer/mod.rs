@@ -3,22 +3,11 @@
 use crate::pace;
 use crate::work::{ClientReport, Job, ServerReport};
 
-#[cfg(not(any(
-    feature = "floor",
-    feature = "tickwire",
-    feature = "enet",
-    feature = "libenet",
-    feature = "renet",
-    feature = "laminar",
-    feature = "uflow",
-    feature = "kcp",
-    feature = "quinn"
-)))]
+#[cfg(not(feature = "floor"))]
 compile_error!("nobody to compare: choose a peer by its feature");
 
 #[cfg(feature = "enet")]
 mod enet;
-#[cfg(feature = "floor")]
 mod floor;
 #[cfg(feature = "kcp")]
 mod kcp;
@@ -37,7 +26,6 @@ mod uflow;
 
 /// Everyone who was built in, the floor first.
 pub const NAMES: &[&str] = &[
-    #[cfg(feature = "floor")]
     "floor",
     #[cfg(feature = "tickwire")]
     "tickwire",
@@ -68,7 +56,6 @@ pub const NAMES: &[&str] = &[
 /// Serves the job with peer `name` on the calling thread.
 pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
     match name {
-        #[cfg(feature = "floor")]
         "floor" => serve_widely(job, floor::Floor::bind(job)?),
         #[cfg(feature = "tickwire")]
         "tickwire" => tickwire::serve(job, ::tickwire::io::Backend::Mio),
@@ -101,7 +88,6 @@ pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
 /// Plays the job against peer `name` at `port` on the calling thread.
 pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
     match name {
-        #[cfg(feature = "floor")]
         "floor" => pace::play(job, |_| floor::FloorGuest::connect(port)),
         #[cfg(feature = "tickwire")]
         "tickwire" | "tickwire-uring" => {
@@ -132,16 +118,6 @@ pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
     }
 }
 
-#[cfg(any(
-    feature = "floor",
-    feature = "enet",
-    feature = "libenet",
-    feature = "renet",
-    feature = "laminar",
-    feature = "uflow",
-    feature = "kcp",
-    feature = "quinn"
-))]
 /// All sockets get the same large buffers, whatever a library asks for: this compares processor time, not defaults.
 fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String> {
     if crate::sys::widen_sockets() == 0 {
@@ -150,7 +126,6 @@ fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String
     pace::serve(job, host)
 }
 
-#[cfg(any(feature = "floor", feature = "renet", feature = "kcp"))]
 /// A socket of its own for each client, as in life.
 fn client_socket(port: u16) -> Result<std::net::UdpSocket, String> {
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
