@@ -104,20 +104,22 @@ struct Try {
 fn search(plan: &Plan, peer: &str, interval: u64) -> Result<Found, String> {
     let mut carried = Try::default();
     let mut end = format!("the search ends at {CLIENTS_MAX}");
-    let (mut clients, mut too_many) = (CLIENTS_FIRST, CLIENTS_MAX + plan.step);
-    while too_many - carried.clients > plan.step {
+    let mut too_many = CLIENTS_MAX + plan.step;
+    while let Some(clients) = next(carried.clients, too_many, plan.step) {
         match carries(plan, peer, interval, clients)? {
             Ok(tried) => carried = tried,
             Err(why) => (too_many, end) = (clients, why),
         }
-        let doubled = 2 * carried.clients.max(CLIENTS_FIRST / 2);
-        let middle = carried.clients + (too_many - carried.clients) / 2;
-        clients = doubled.min(middle - middle % plan.step.min(middle)).clamp(1, CLIENTS_MAX);
-        if clients <= carried.clients {
-            break;
-        }
     }
     Ok(Found { carried, end })
+}
+
+/// What to try after `carried` clients fit and `too_many` do not, if that is not precise enough.
+fn next(carried: usize, too_many: usize, step: usize) -> Option<usize> {
+    let gap = too_many - carried;
+    let doubled = if carried == 0 { CLIENTS_FIRST } else { 2 * carried };
+    let half = (gap / 2 / step * step).max(step);
+    (gap > step).then(|| doubled.min(carried + half))
 }
 
 /// Whether a server carries so many, with the last try, or what is in the way.
@@ -184,6 +186,27 @@ mod tests {
         let mut play = ClientReport { cpu_ns: 5, wall_ns: 10, ..ClientReport::default() };
         play.tally.snapshots = 10_000;
         Try { clients: 10, server, play }
+    }
+
+    #[test]
+    fn the_search_ends_within_a_step_of_any_capacity() {
+        for (capacity, step) in
+            [(0, 64), (1, 64), (63, 64), (1000, 64), (1024, 128), (3333, 1), (4096, 64), (9999, 64)]
+        {
+            let (mut carried, mut too_many, mut tries) = (0, CLIENTS_MAX + step, 0);
+            while let Some(clients) = next(carried, too_many, step) {
+                assert!(clients > carried && clients < too_many && clients <= CLIENTS_MAX, "{clients}");
+                if clients <= capacity {
+                    carried = clients
+                } else {
+                    too_many = clients
+                }
+                tries += 1;
+            }
+            let known = capacity.min(CLIENTS_MAX);
+            assert!(carried <= known && known - carried < step.max(2), "{capacity}: {carried}");
+            assert!(tries <= 14, "{tries} tries");
+        }
     }
 
     #[test]

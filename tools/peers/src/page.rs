@@ -22,12 +22,13 @@ fn replaced(page: &str, part: &str, text: &str) -> Option<String> {
 pub fn circumstances() -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     format!(
-        "    cargo run --release -p tickwire-peers --features all -- {}\n\n\
+        "```\ncargo run --release -p tickwire-peers --features all -- {}\n```\n\n\
          Machine: {} processors of {}, Linux {}; load when it ended: {}.\n",
         arguments.join(" "),
         std::thread::available_parallelism().map_or(0, usize::from),
         said_by("/proc/cpuinfo", "model name").trim_start_matches([' ', '\t', ':']),
-        first_word("/proc/sys/kernel/osrelease"),
+        // What a distribution adds says nothing here.
+        first_word("/proc/sys/kernel/osrelease").split('-').next().unwrap_or_default(),
         first_word("/proc/loadavg"),
     )
 }
