@@ -39,6 +39,11 @@ impl Run {
         self.cpu_us_per_message() / yardstick.max(1e-9)
     }
 
+    /// Whether one of the processors was so full that the yardstick cannot have done all of its work: it is none then.
+    fn is_crowded(&self) -> bool {
+        self.tick_rate_hz() < 59.0 || self.play.busy_percent() > 80.0
+    }
+
     /// Share of one processor per client, in percent.
     fn cpu_percent_per_client(&self) -> f64 {
         100.0 * self.server.cpu_ns as f64 / self.server.wall_ns.max(1) as f64 / self.job.clients as f64
@@ -146,7 +151,10 @@ fn ratio_to_floor(entries: &[Entry], entry: &Entry) -> Option<Median> {
     let floor = entries.iter().find(|other| other.peer == FLOOR && other.clients == entry.clients)?;
     let ratio = |run: &Run| {
         let same_round = floor.runs.iter().find(|other| other.round == run.round)?;
-        Some(run.relative_cpu() / same_round.relative_cpu())
+        match run.is_crowded() {
+            true => Some(run.cpu_us_per_message() / same_round.cpu_us_per_message()),
+            false => Some(run.relative_cpu() / same_round.relative_cpu()),
+        }
     };
     Median::of(entry.runs.iter().filter_map(ratio))
 }
