@@ -27,7 +27,13 @@ fn nothing_is_allocated_per_snapshot() {
         },
         "the counter counts"
     );
-    let recording = corpus::stress();
+    for recording in [corpus::level1(), corpus::stress()] {
+        assert_eq!(allocations_of(&recording), 0);
+    }
+}
+
+/// Allocations while a whole recording is told.
+fn allocations_of(recording: &corpus::Recording) -> u64 {
     let (entities, interval) = (recording.entities_max, recording.interval);
     let mut keys = KeyStore::new(4);
     let (mut encoder, mut packer) = (Encoder::new(entities, Precision::Exact), Packer::new());
@@ -62,6 +68,6 @@ fn nothing_is_allocated_per_snapshot() {
         frames += 1;
         allocations += thread_allocations() - before;
     });
-    assert!(frames > 250 && poses > 10_000, "{frames} frames, {poses} poses");
-    assert_eq!(allocations, 0);
+    assert!(frames > 250 && poses > 1000, "{frames} frames, {poses} poses");
+    allocations
 }

@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use tickwire::config::{self, Options};
-use tickwire::io::{Backend, IoOptions, Loop, Wake};
+use tickwire::io::{self, Backend, IoOptions, Loop, Wake};
 use tickwire::limits::{Limits, TICK_RATE_HZ};
 use tickwire::rng::TokenSource;
 use tickwire::seam::Door;
@@ -102,9 +101,7 @@ fn fignet_settings(options: &Options) -> Result<FignetSettings, String> {
         .validate()
         .map_err(|error| format!("--fignet-{}: must be {}", error.field.replace('_', "-"), error.must))?;
     // Encryption counts on from the time: no earlier start had this second, unless the clock was set back.
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let epoch = since_1970.map_or(0, |time| time.as_secs() as u32);
-    Ok(FignetSettings { config, epoch })
+    Ok(FignetSettings { config, epoch: io::Clock::new().seconds_since_1970() })
 }
 
 fn io_options(options: &Options, limits: &Limits) -> IoOptions {
