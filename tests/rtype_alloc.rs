@@ -75,10 +75,9 @@ fn nothing_is_allocated_per_datagram() {
 
 fn play(room: &mut EntityTable, session: &mut Session, id: u32, client: &mut Client) {
     let endpoint = SocketAddr::from(([10, 0, 0, 1], 5000));
-    let player = PlayerId::new(0).expect("a slot");
     let mut buffer = [0; DATAGRAM_BYTES_MAX];
     let at = |frame: u64| Instant::from_millis(1000 + frame * 17);
-    session.reset(at(0), Connection { id, endpoint, room: 0, player }, IDLE_TIMEOUT);
+    session.reset(at(0), Connection { id, endpoint }, IDLE_TIMEOUT);
     let len = Handshake::Welcome { connection: id }.emit(&mut buffer);
     assert_eq!(client.datagram(at(0), at(0), &buffer[..len]), Ok(()));
     for index in room.indices().take(150) {

@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     let mut session = Session::new();
     let endpoint = SocketAddr::from(([10, 0, 0, 1], 5000));
     let player = PlayerId::new(0).expect("a slot");
-    session.reset(now, Connection { id: ID, endpoint, room: 0, player }, IDLE_TIMEOUT);
+    session.reset(now, Connection { id: ID, endpoint }, IDLE_TIMEOUT);
     let mut client = Client::new(&Settings { entities_max: 32 });
     let welcomed = client.datagram(now, now, b"RTYP\x01\x02\x00\x00\x00\x07");
     assert_eq!(welcomed, Ok(()));

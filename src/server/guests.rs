@@ -21,6 +21,7 @@ impl<G: Game> Server<G> {
         if !self.rooms[room].has_free_slot() {
             self.open_rooms.remove(room);
         }
+        self.free_slots -= 1;
         Some((room as u32, player))
     }
 
@@ -50,6 +51,7 @@ impl<G: Game> Server<G> {
             self.played_rooms.remove(room_index as usize);
         }
         self.open_rooms.insert(room_index as usize);
+        self.free_slots += 1;
         self.deadlines.clear(self.seats.number(guest));
         if let Some(queued) = self.seats.queued(guest) {
             queued.wants = Wants::NOTHING;

@@ -31,6 +31,7 @@ use self::streams::Stream;
 use self::transmit::Farewell;
 use crate::limits::{CATCH_UP_TICKS_MAX, Limits, TICK_RATE_HZ};
 use crate::lz4::Compressor;
+use crate::model::PLAYERS_MAX;
 use crate::rng::{Rng, TokenSource};
 use crate::seam::{Core, Door, Input, Outbox};
 use crate::session::aegis::Ended;
@@ -87,6 +88,8 @@ pub struct Server<G> {
     rooms: Box<[Room<G>]>,
     /// Rooms with a free slot.
     open_rooms: BitSet,
+    /// Free slots of all rooms.
+    free_slots: usize,
     /// Rooms that tick.
     played_rooms: BitSet,
     seats: Seats,
@@ -133,6 +136,7 @@ impl<G: Game> Server<G> {
             seeds: Rng::new(settings.seed),
             rooms: (0..rooms).map(|index| Room::new(make(index), index, entities, interval)).collect(),
             open_rooms: BitSet::full(rooms),
+            free_slots: rooms * PLAYERS_MAX,
             played_rooms: BitSet::new(rooms),
             seats: Seats {
                 aegis: Pool::new(sessions, |_| Seat::new(entities, interval)),
@@ -311,7 +315,7 @@ impl<G: Game> Server<G> {
         let mut from = 0;
         while let Some(index) = self.played_rooms.next_from(from) {
             from = index + 1;
-            let mut ready = [None; crate::model::PLAYERS_MAX];
+            let mut ready = [None; PLAYERS_MAX];
             let mut ready_len = 0;
             self.rooms[index].step(&mut self.seats, &mut self.events, |guest, wants| {
                 ready[ready_len] = Some((guest, wants));

@@ -1,14 +1,14 @@
-//! The door of the R-Type protocol: connections come by a Hello, prove themselves by a first packet, and only then
-//! play (docs/protocol/rtype.md).
+//! The door of the R-Type protocol: connections come by a Hello, prove themselves by a first packet, and only then take
+//! a place in a room (docs/protocol/rtype.md). Forged Hellos can use up this door's connections for a while, and nothing
+//! that players of other protocols need.
 
 use std::net::SocketAddr;
 
 use log::{info, warn};
 
 use super::Server;
-use super::seats::{Guest, RtypeSeat, Wants};
+use super::seats::{Guest, Queued, RtypeSeat, Wants};
 use super::stats::Stats;
-use crate::model::PLAYERS_MAX;
 use crate::seam::{Door, Outbox};
 use crate::session::aegis::Ended;
 use crate::session::drops::DropReason;
@@ -21,11 +21,6 @@ use crate::world::Game;
 
 /// Refusals that wait to be sent. Whoever finds no place here is not answered, and asks again.
 pub(super) const REFUSALS_MAX: usize = 64;
-
-/// Of all places, at most one in so many is held by connections that have not proved that somebody is there: forged
-/// Hellos do not keep the players of other protocols out. A room's worth may always be, so that friends can come at
-/// the same moment to a server of one room.
-const UNPROVEN_SHARE: usize = 4;
 
 impl<G: Game> Server<G> {
     pub(super) fn rtype_datagram(&mut self, now: Instant, from: SocketAddr, at: Instant, bytes: &[u8]) {
@@ -113,7 +108,7 @@ impl<G: Game> Server<G> {
         if self.sources.may_warn(now) {
             warn!(
                 "ended the connection of player {} from {from}: {} malformed packets",
-                seat.session.connection().player.get(),
+                seat.place.map_or(0, |(_, player)| player.get()),
                 seat.session.malformed_count()
             );
         }
@@ -145,25 +140,21 @@ impl<G: Game> Server<G> {
         if self.has_share(from) && self.addresses.count(from.ip()) >= self.settings.sessions_per_address {
             return Err("too many connections of this address");
         }
-        if self.unproven >= (self.seats.rtype.capacity() / UNPROVEN_SHARE).max(PLAYERS_MAX) {
-            return Err("too many unproven connections");
+        // Whoever is welcomed finds a place, unless somebody logs in over Aegis in between.
+        if self.unproven >= self.free_slots {
+            return Err("server full");
         }
         // Ids are never used again.
         let next_id = self.connection_id.checked_add(1).ok_or("out of connection ids")?;
         let handle = self.seats.rtype.claim().ok_or("server full")?;
-        let guest = Guest::Rtype(handle);
-        let Some((room, player)) = self.reserve_slot(guest, player_name) else {
-            self.seats.rtype.release(handle);
-            return Err("server full");
-        };
         self.connection_id = next_id;
-        let connection = Connection { id: next_id, endpoint: from, room, player };
         let seat = self.seats.rtype.get_mut(handle).expect("the seat was just claimed");
-        seat.session.reset(now, connection, self.settings.rtype_idle_timeout);
+        seat.session.reset(now, Connection { id: next_id, endpoint: from }, self.settings.rtype_idle_timeout);
+        seat.place = None;
         seat.snapshot = Progress::default();
         seat.queued.wants = Wants::NOTHING;
         if let Some(deadline) = seat.session.next_deadline() {
-            self.deadlines.set(self.seats.number(guest), deadline);
+            self.deadlines.set(self.seats.number(Guest::Rtype(handle)), deadline);
         }
         self.by_endpoint.insert(endpoint_key(from), handle.index() as u32);
         self.addresses.add(from.ip());
@@ -175,9 +166,17 @@ impl<G: Game> Server<G> {
     /// A connection's first packet came: its player joins.
     fn prove(&mut self, now: Instant, handle: Handle) {
         self.unproven -= 1;
+        let place = self.reserve_slot(Guest::Rtype(handle), player_name);
+        let seat = self.seats.rtype.get_mut(handle).expect("the seat was just found");
+        let Connection { id, endpoint } = *seat.session.connection();
+        seat.place = place;
+        let Some((room, player)) = place else {
+            if self.sources.may_log(now) {
+                info!("no place is left for connection {id} of {endpoint}");
+            }
+            return self.end_connection(now, handle, Ended::Left);
+        };
         self.stats.sessions_bound += 1;
-        let seat = self.seats.rtype.get(handle).expect("the seat was just found");
-        let Connection { id, endpoint, room, player } = *seat.session.connection();
         self.join_room(room, player);
         if self.sources.may_log(now) {
             info!("player {} of room {room} joined from {endpoint}: connection {id}", player.get());
@@ -187,9 +186,12 @@ impl<G: Game> Server<G> {
     /// Ends a connection. The protocol has no word for it: the client hears nothing any more.
     pub(super) fn end_connection(&mut self, now: Instant, handle: Handle, why: Ended) {
         let Some(seat) = self.seats.rtype.get(handle) else { return };
-        let Connection { endpoint, room, player, .. } = *seat.session.connection();
+        let Connection { endpoint, .. } = *seat.session.connection();
         self.unproven -= usize::from(!seat.session.is_proven());
-        self.leave_room(now, Guest::Rtype(handle), room, player, why);
+        match seat.place {
+            Some((room, player)) => self.leave_room(now, Guest::Rtype(handle), room, player, why),
+            None => self.deadlines.clear(self.seats.number(Guest::Rtype(handle))),
+        }
         self.by_endpoint.remove(endpoint_key(endpoint));
         self.addresses.remove(endpoint.ip());
         self.seats.rtype.release(handle);
@@ -241,16 +243,21 @@ impl<G: Game> Server<G> {
         handle: Handle,
         out: &mut Outbox,
     ) -> bool {
-        let RtypeSeat { session, queued, snapshot } =
+        let RtypeSeat { session, queued, snapshot, place } =
             self.seats.rtype.get_mut(handle).expect("the guest was just found");
-        let Connection { id, endpoint, room, player } = *session.connection();
-        let room = &self.rooms[room as usize];
-        let (tick, entities) = (room.tick, room.game.entities());
+        let Connection { id, endpoint } = *session.connection();
         let mut sender = Sender { to: endpoint, stats: &mut self.stats, out };
         if queued.wants.has(Wants::ACCEPT) {
             sender.write(|buffer| Some(Handshake::Welcome { connection: id }.emit(buffer)));
             queued.wants = queued.wants.without(Wants::ACCEPT);
         }
+        let Some((room, player)) = *place else {
+            // Only who plays is told more.
+            *queued = Queued::NOTHING;
+            return true;
+        };
+        let room = &self.rooms[room as usize];
+        let (tick, entities) = (room.tick, room.game.entities());
         while queued.wants.has(Wants::EVENTS) && sender.out.has_datagram_room() {
             if sender.write(|buffer| session.write_notices(now, tick, entities, buffer)) {
                 sender.stats.event_datagrams_out += 1;

@@ -4,7 +4,7 @@
 
 use super::fignet::Fignet;
 use super::rtype::Progress;
-use crate::model::{GameEvent, PlayerInput};
+use crate::model::{GameEvent, PlayerId, PlayerInput};
 use crate::session::aegis::Session;
 use crate::session::reliable::TooManyInFlight;
 use crate::session::rtype::{self, Notice};
@@ -56,6 +56,8 @@ pub(super) struct RtypeSeat {
     pub(super) session: rtype::Session,
     pub(super) queued: Queued,
     pub(super) snapshot: Progress,
+    /// Its room and slot, once it proved that somebody is there.
+    pub(super) place: Option<(u32, PlayerId)>,
 }
 
 /// What a session has to send, and whether the ready list knows.
@@ -219,7 +221,12 @@ impl Seat {
 
 impl RtypeSeat {
     pub(super) fn new() -> Self {
-        Self { session: rtype::Session::new(), queued: Queued::NOTHING, snapshot: Progress::default() }
+        Self {
+            session: rtype::Session::new(),
+            queued: Queued::NOTHING,
+            snapshot: Progress::default(),
+            place: None,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::notices::{Notice, Notices};
 use super::{Link, PROOF_TIMEOUT, WELCOME_INTERVAL, drop_reason};
-use crate::model::{EntityId, EntityTable, PlayerId, PlayerInput};
+use crate::model::{EntityId, EntityTable, PlayerInput};
 use crate::session::drops::DropReason;
 use crate::session::input::InputBuffer;
 use crate::session::rate::Burst;
@@ -40,10 +40,6 @@ pub struct Connection {
     pub id: u32,
     /// Where its client is.
     pub endpoint: SocketAddr,
-    /// The room it plays in.
-    pub room: u32,
-    /// Its slot there.
-    pub player: PlayerId,
 }
 
 /// What a datagram brought.
@@ -87,12 +83,7 @@ impl Session {
     /// A free slot for a Hello to fill.
     pub fn new() -> Self {
         Self {
-            connection: Connection {
-                id: 0,
-                endpoint: SocketAddr::from(([0, 0, 0, 0], 0)),
-                room: 0,
-                player: PlayerId::all().next().expect("there is a first player"),
-            },
+            connection: Connection { id: 0, endpoint: SocketAddr::from(([0, 0, 0, 0], 0)) },
             link: Link::new(),
             notices: Notices::new(),
             input: InputBuffer::new(),

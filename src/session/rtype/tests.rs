@@ -22,7 +22,7 @@ fn at(ms: u64) -> Instant {
 
 fn connection() -> Connection {
     let endpoint = SocketAddr::from(([10, 0, 0, 1], 5000));
-    Connection { id: ID, endpoint, room: 0, player: PlayerId::new(0).unwrap() }
+    Connection { id: ID, endpoint }
 }
 
 /// A connection opened at 1000 ms.

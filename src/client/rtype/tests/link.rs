@@ -107,8 +107,7 @@ impl World {
             None => rtype::check_hello(bytes).map(|()| {
                 let mut session = Session::new();
                 let endpoint = SocketAddr::from(([10, 0, 0, 1], 5000));
-                let player = PlayerId::new(0).unwrap();
-                session.reset(now, Connection { id: 7, endpoint, room: 0, player }, IDLE_TIMEOUT);
+                session.reset(now, Connection { id: 7, endpoint }, IDLE_TIMEOUT);
                 for index in entities.indices() {
                     session.push_notice(Notice::Create(entities.id(index).unwrap())).unwrap();
                 }
