@@ -100,6 +100,14 @@ impl TokenSource {
         }
     }
 
+    /// Another source of the same kind, with tokens of its own.
+    pub fn fork(&mut self) -> Self {
+        match self {
+            Self::Os => Self::Os,
+            Self::Seeded(rng) => Self::Seeded(Rng::new(rng.next_u64())),
+        }
+    }
+
     /// 32 bits, never 0.
     ///
     /// # Panics

@@ -6,6 +6,7 @@
 //! reserve, write, commit or roll back.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use crate::time::Instant;
 
@@ -107,6 +108,8 @@ pub struct OutDatagram {
     pub to: SocketAddr,
     /// Its length in bytes.
     pub len: u16,
+    /// Where its bytes begin in the outbox.
+    start: u32,
 }
 
 /// Stream output in the [`Outbox`]: bytes to send, a close, or both.
@@ -128,23 +131,41 @@ impl StreamOp {
 }
 
 /// The batch that a [`Core`] fills and a driver flushes. Fixed memory: capacities are those given at creation.
+///
+/// The bytes of its datagrams lie one behind the other without gaps.
 #[derive(Debug)]
 pub struct Outbox {
     datagrams: Vec<OutDatagram>,
     datagrams_max: usize,
     bytes: Box<[u8]>,
+    /// Where the next datagram's bytes go.
+    used: usize,
     streams: Vec<StreamOp>,
     streams_max: usize,
 }
 
 impl Outbox {
-    /// An empty outbox for at most `datagrams_max` datagrams and `streams_max` stream operations between flushes.
+    /// An empty outbox for at most `datagrams_max` datagrams, all of them of full length, and `streams_max` stream
+    /// operations between flushes.
     pub fn new(datagrams_max: usize, streams_max: usize) -> Self {
+        Self::with_bytes(datagrams_max, datagrams_max * DATAGRAM_BYTES_MAX, streams_max)
+    }
+
+    /// An empty outbox for at most `datagrams_max` datagrams that take up to `bytes_max` bytes together, and
+    /// `streams_max` stream operations between flushes. It is full when what is left would not hold a datagram of full
+    /// length.
+    ///
+    /// # Panics
+    /// When it would hold nothing, or more bytes than 32 bits can number.
+    pub fn with_bytes(datagrams_max: usize, bytes_max: usize, streams_max: usize) -> Self {
         assert!(datagrams_max > 0 && streams_max > 0, "an outbox must hold something");
+        assert!(bytes_max >= DATAGRAM_BYTES_MAX, "an outbox must hold a datagram");
+        assert!(u32::try_from(bytes_max).is_ok(), "an outbox larger than any use");
         Self {
             datagrams: Vec::with_capacity(datagrams_max),
             datagrams_max,
-            bytes: vec![0; datagrams_max * DATAGRAM_BYTES_MAX].into_boxed_slice(),
+            bytes: vec![0; bytes_max].into_boxed_slice(),
+            used: 0,
             streams: Vec::with_capacity(streams_max),
             streams_max,
         }
@@ -152,7 +173,7 @@ impl Outbox {
 
     /// Whether another datagram can be reserved.
     pub fn has_datagram_room(&self) -> bool {
-        self.datagrams.len() < self.datagrams_max
+        self.datagrams.len() < self.datagrams_max && self.bytes.len() - self.used >= DATAGRAM_BYTES_MAX
     }
 
     /// Whether another stream operation can be queued.
@@ -172,12 +193,22 @@ impl Outbox {
         to: SocketAddr,
         write: impl FnOnce(&mut [u8; DATAGRAM_BYTES_MAX]) -> Option<usize>,
     ) -> bool {
+        self.datagram_to_whom(door, |buffer| write(buffer).map(|len| (to, len)))
+    }
+
+    /// As [`Outbox::datagram`], where only the writer knows whom it is for: it returns the peer and the length.
+    pub fn datagram_to_whom(
+        &mut self,
+        door: Door,
+        write: impl FnOnce(&mut [u8; DATAGRAM_BYTES_MAX]) -> Option<(SocketAddr, usize)>,
+    ) -> bool {
         assert!(self.has_datagram_room(), "reserved a datagram in a full outbox");
-        let start = self.datagrams.len() * DATAGRAM_BYTES_MAX;
-        let buffer = self.bytes[start..].first_chunk_mut().expect("the buffer of a free slot");
-        let Some(len) = write(buffer) else { return false };
+        let start = self.used;
+        let buffer = self.bytes[start..].first_chunk_mut().expect("room for a datagram");
+        let Some((to, len)) = write(buffer) else { return false };
         assert!(len <= DATAGRAM_BYTES_MAX, "a datagram longer than its buffer");
-        self.datagrams.push(OutDatagram { door, to, len: len as u16 });
+        self.datagrams.push(OutDatagram { door, to, len: len as u16, start: start as u32 });
+        self.used = start + len;
         true
     }
 
@@ -199,8 +230,14 @@ impl Outbox {
 
     /// The bytes of datagram `index`.
     pub fn datagram_bytes(&self, index: usize) -> &[u8] {
-        let start = index * DATAGRAM_BYTES_MAX;
-        &self.bytes[start..start + usize::from(self.datagrams[index].len)]
+        self.datagrams_bytes(index..index + 1)
+    }
+
+    /// The bytes of the datagrams in `range`, which must not be empty, one behind the other.
+    pub fn datagrams_bytes(&self, range: Range<usize>) -> &[u8] {
+        let datagrams = &self.datagrams[range];
+        let end = |datagram: &OutDatagram| datagram.start as usize + usize::from(datagram.len);
+        &self.bytes[datagrams[0].start as usize..end(&datagrams[datagrams.len() - 1])]
     }
 
     /// The stream operations, in the order written.
@@ -216,6 +253,7 @@ impl Outbox {
     /// Forgets everything, after a flush.
     pub fn clear(&mut self) {
         self.datagrams.clear();
+        self.used = 0;
         self.streams.clear();
     }
 }
@@ -242,6 +280,26 @@ mod tests {
         assert!(out.has_datagram_room());
         out.clear();
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn datagrams_lie_one_behind_the_other() {
+        let mut out = Outbox::with_bytes(8, DATAGRAM_BYTES_MAX + 5, 1);
+        for (byte, len) in [(b'a', 3), (b'b', 0), (b'c', 2)] {
+            assert!(out.has_datagram_room());
+            out.datagram(Door::Aegis, PEER, |buffer| {
+                buffer[..len].fill(byte);
+                Some(len)
+            });
+        }
+        assert_eq!([0, 1, 2].map(|index| out.datagram_bytes(index)), [&b"aaa"[..], b"", b"cc"]);
+        assert_eq!((out.datagrams_bytes(0..3), out.datagrams_bytes(1..3)), (&b"aaacc"[..], &b"cc"[..]));
+        // Room for one more, of any length, and then for none.
+        assert!(out.has_datagram_room());
+        out.datagram(Door::Aegis, PEER, |_| Some(1));
+        assert!(!out.has_datagram_room());
+        out.clear();
+        assert!(out.has_datagram_room());
     }
 
     #[test]

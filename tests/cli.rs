@@ -195,7 +195,6 @@ fn what_is_not_served_is_said() {
         &["--aegis-tcp", &taken, "--aegis-udp", any, "--rtype-udp", any, "--fignet-udp", any, "--admin", any],
         &[],
         &[
-            "warning: --fignet-udp: FigNet is not yet served",
             "warning: --admin: administration is not yet served",
             &format!("error: cannot listen on aegis-tcp {taken}: address in use"),
         ],

@@ -23,6 +23,8 @@ over_each_backend! {
     many_datagrams_to_one_peer_arrive_as_they_are,
     with_wake_tick_datagrams_wait_for_the_tick,
     with_wake_tick_a_stream_wakes_the_loop_and_datagrams_stay,
+    with_wake_tick_timers_wait_for_a_near_tick,
+    a_tick_of_many_clients_costs_few_system_calls,
     with_wake_event_datagrams_are_taken_at_once,
     with_wake_event_what_a_turn_leaves_over_comes_next_turn,
     while_nobody_plays_a_flood_wakes_once_per_interval,
@@ -57,7 +59,7 @@ fn a_thousand_datagrams_are_echoed(backend: Backend) {
     assert_eq!((stats.send_errors_total(), stats.kernel_drops, stats.receive_errors), (0, 0, 0));
 }
 
-/// Of all lengths, so that over epoll some are joined and some are not.
+/// Of all lengths, so that some are joined and some are not.
 fn many_datagrams_to_one_peer_arrive_as_they_are(backend: Backend) {
     let mut server = bind(&everything(backend, 1, 256));
     let mut toy = Toy::idle();
@@ -75,7 +77,7 @@ fn many_datagrams_to_one_peer_arrive_as_they_are(backend: Backend) {
     }
     let stats = server.stats().doors[0];
     assert_eq!(stats.bytes_out, lens.iter().sum::<usize>() as u64);
-    if backend == Backend::Mio && stats.offload_refused == 0 {
+    if stats.offload_refused == 0 {
         assert_eq!(stats.offloaded_out, 4 + 3 + 2, "200 200 200 60, 1200 1200 7, and 8 7");
     }
 }
@@ -114,11 +116,10 @@ fn with_wake_tick_datagrams_wait_for_the_tick(backend: Backend) {
         assert_eq!(stats.doors[1].datagrams_in - before.doors[1].datagrams_in, 300);
         assert_eq!(stats.calls.waits() - before.calls.waits(), 1);
         if backend == Backend::IoUring {
+            // The first time, it is not known how many will come, and they are received by 32.
+            let to_receive = if before.doors[1].datagrams_in == 0 { 300 / 32 + 1 } else { 1 };
             let calls = stats.calls.total() - before.calls.total();
-            assert!(
-                calls <= 1 + 300 / 32 + 1 + 2,
-                "a wait, thirty received in each entry, 256 and 44 sent: {calls}"
-            );
+            assert!(calls <= 1 + to_receive + 1, "a wait, to receive, and to send: {calls}");
             continue;
         }
         assert!(stats.calls.timerfd_settime - before.calls.timerfd_settime <= 1);
@@ -126,6 +127,49 @@ fn with_wake_tick_datagrams_wait_for_the_tick(backend: Backend) {
         assert_eq!(stats.calls.sendmmsg - before.calls.sendmmsg, 3);
         assert_eq!(stats.calls.epoll_ctl, before.calls.epoll_ctl);
     }
+}
+
+/// Timers that come due between ticks do not wake the loop at a moment each of their own.
+fn with_wake_tick_timers_wait_for_a_near_tick(backend: Backend) {
+    let mut server = bind(&everything(backend, 1, 8));
+    let mut toy = Toy::playing(server.clock().now(), Duration::from_millis(15));
+    assert!(toy.heartbeat, "a timer every 5 ms");
+    // It has been due from the beginning, and so is not waited with.
+    server.run_turn(&mut toy).expect("the first turn");
+    let (ticks, waits) = (toy.ticks, server.stats().calls.waits());
+    for turn in 1..=20 {
+        server.run_turn(&mut toy).expect("one turn");
+        assert_eq!(toy.ticks - ticks, turn, "every turn is a tick");
+    }
+    assert_eq!(server.stats().calls.waits() - waits, 20);
+}
+
+/// Each of many clients sends in each tick and is answered: the loop sleeps, receives and sends, with a call or a few
+/// for each.
+fn a_tick_of_many_clients_costs_few_system_calls(backend: Backend) {
+    const CLIENTS: usize = 250;
+    const TICKS: u64 = 20;
+    let mut server = bind(&everything(backend, 1, CLIENTS));
+    let mut toy = Toy::playing(server.clock().now(), Duration::from_millis(10));
+    let clients: Vec<_> = (0..CLIENTS).map(|_| udp_client(&server, "aegis-udp")).collect();
+    let mut tick = |server: &mut Loop| {
+        let (before, sent) = (toy.ticks, server.stats().doors[0].datagrams_out);
+        clients.iter().for_each(|client| assert_eq!(client.send(&[7; 60]).expect("sent"), 60));
+        while toy.ticks == before {
+            server.run_turn(&mut toy).expect("one turn");
+        }
+        assert_eq!(server.stats().doors[0].datagrams_out - sent, CLIENTS as u64);
+        clients.iter().for_each(|client| assert_eq!(client.recv(&mut [0; 100]).expect("an echo"), 60));
+    };
+    // It takes a tick to know how many datagrams to expect.
+    (0..3).for_each(|_| tick(&mut server));
+    let before = server.stats().calls;
+    (0..TICKS).for_each(|_| tick(&mut server));
+    let calls = server.stats().calls.total() - before.total();
+    println!("{} calls in {TICKS} ticks", calls);
+    let most = if backend == Backend::IoUring { 3 } else { 40 };
+    assert!(calls <= most * TICKS, "{calls} calls in {TICKS} ticks: {:?}", server.stats().calls);
+    assert_eq!(server.stats().doors[0].send_errors_total(), 0);
 }
 
 /// A stream's wake in between leaves the datagrams where they are.

@@ -69,3 +69,18 @@ fn faults_neither_lose_nor_repeat_events_nor_break_a_snapshot() {
         }
     }
 }
+
+/// A client that was not served for a while sends its newest controls once, not what it missed.
+#[test]
+fn a_client_that_comes_late_sends_one_input() {
+    let mut sim = rtype_sim(1, Faults::default(), 1);
+    let peer = sim.connect(&settings("bot"), common::address(0));
+    sim.run(Duration::from_secs(1), |_, _, _| ());
+    let late = sim.now() + Duration::from_millis(200);
+    let client = &mut sim.peers[peer].client;
+    let mut buffer = [0; 1200];
+    let sent = std::iter::from_fn(|| client.transmit(late, &mut buffer)).count();
+    assert_eq!(sent, 1);
+    assert_eq!(client.transmit(late + Duration::from_millis(16), &mut buffer), None);
+    assert!(client.transmit(late + Duration::from_millis(17), &mut buffer).is_some());
+}

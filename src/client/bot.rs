@@ -3,7 +3,7 @@
 //! It flies its ship to the height of the nearest enemy ahead, keeps away from what is about to hit it, and pulls the
 //! trigger once or twice in a second when something is in line. Everything by chance comes from its seed.
 
-use super::{aegis, rtype};
+use super::{aegis, fignet, rtype};
 use crate::model::{Controls, Entity, Kind, PlayerId, UNITS_PER_PIXEL};
 use crate::rng::Rng;
 
@@ -33,6 +33,20 @@ pub trait Playable {
 }
 
 impl Playable for aegis::Client {
+    fn player(&self) -> Option<PlayerId> {
+        self.player()
+    }
+
+    fn entities(&self) -> impl Iterator<Item = &Entity> {
+        self.visible().map(|(_, entity)| entity)
+    }
+
+    fn set_controls(&mut self, controls: Controls) {
+        self.set_controls(controls);
+    }
+}
+
+impl Playable for fignet::Client {
     fn player(&self) -> Option<PlayerId> {
         self.player()
     }

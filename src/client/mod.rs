@@ -3,4 +3,7 @@
 
 pub mod aegis;
 pub mod bot;
+pub mod fignet;
+pub mod interpolation;
+pub mod received;
 pub mod rtype;

@@ -241,6 +241,12 @@ impl Typed for u32 {
     }
 }
 
+impl Typed for u16 {
+    fn from_value(value: &Value) -> Self {
+        Self::try_from(u64::from_value(value)).expect("a range that fits its field")
+    }
+}
+
 impl Typed for u8 {
     fn from_value(value: &Value) -> Self {
         Self::try_from(u64::from_value(value)).expect("a range that fits its field")

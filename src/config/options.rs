@@ -21,6 +21,8 @@ pub const GROUP_ADDRESSES: &str = "Addresses";
 pub const GROUP_CAPACITY: &str = "Capacity";
 /// The group of options that shape the game.
 pub const GROUP_PLAY: &str = "Play";
+/// The group of options of the FigNet protocol.
+pub const GROUP_FIGNET: &str = "FigNet";
 /// The group of options about the process itself.
 pub const GROUP_PROCESS: &str = "Process";
 
@@ -91,6 +93,40 @@ options! {
         round_start_wait_s: u32 = Kind::Number { unit: "SECONDS", min: 0, max: 3600 }, "30";
         /// Seed of the rooms' chance: the same seed and inputs, the same game.
         seed: Option<u64> = SEED, "random";
+    }
+    GROUP_FIGNET {
+        /// What FigNet's packets begin with; choose your own, by chance.
+        fignet_protocol_id: u32 = Kind::Number { unit: "N", min: 0, max: u32::MAX as u64 }, "305419896";
+        /// FigNet connections at a time.
+        fignet_max_peers: u16 = Kind::Number { unit: "N", min: 1, max: 16_384 }, "64";
+        /// Channels of a FigNet connection; the game uses four.
+        fignet_max_channels: u8 = Kind::Number { unit: "N", min: 4, max: 255 }, "4";
+        /// Largest FigNet packet.
+        fignet_mtu: u16 = Kind::Number { unit: "BYTES", min: 576, max: 1200 }, "1200";
+        /// Milliseconds that a FigNet handshake may take.
+        fignet_connection_timeout_ms: u32 = Kind::Number { unit: "MS", min: 1, max: 600_000 }, "5000";
+        /// Milliseconds from one FigNet PING to the next.
+        fignet_ping_interval_ms: u32 = Kind::Number { unit: "MS", min: 1, max: 600_000 }, "5000";
+        /// Milliseconds of silence after which a FigNet connection ends.
+        fignet_disconnect_timeout_ms: u32 = Kind::Number { unit: "MS", min: 2, max: 600_000 }, "10000";
+        /// Bytes a second to one FigNet client; 0 is no limit.
+        fignet_bandwidth_limit_bytes_per_sec: u32 = Kind::Number { unit: "BYTES", min: 0, max: u32::MAX as u64 }, "262144";
+        /// Packets with data a second to one FigNet client; 0 is no limit.
+        fignet_packet_rate_per_sec: u32 = Kind::Number { unit: "N", min: 0, max: 1_000_000 }, "30";
+        /// Milliseconds until FigNet sends again, before a round trip was measured.
+        fignet_initial_rto_ms: u32 = Kind::Number { unit: "MS", min: 1, max: 600_000 }, "100";
+        /// The most that these can become.
+        fignet_max_rto_ms: u32 = Kind::Number { unit: "MS", min: 50, max: 600_000 }, "5000";
+        /// Times that FigNet sends a message again before the connection is lost.
+        fignet_max_retransmissions: u8 = Kind::Number { unit: "N", min: 1, max: 255 }, "8";
+        /// Largest FigNet packet with a fragment.
+        fignet_max_fragment_size: u16 = Kind::Number { unit: "BYTES", min: 576, max: 1200 }, "1200";
+        /// Most fragments of a FigNet message.
+        fignet_max_fragments_per_message: u8 = Kind::Number { unit: "N", min: 2, max: 64 }, "64";
+        /// Milliseconds without progress after which a message in fragments is given up.
+        fignet_fragment_timeout_ms: u32 = Kind::Number { unit: "MS", min: 1, max: 600_000 }, "5000";
+        /// Take only FigNet connections that are encrypted.
+        fignet_require_encryption: bool = Kind::Switch, "false";
     }
     GROUP_PROCESS {
         /// What wakes the loop: the tick (least processor time) or every arrival (least delay).

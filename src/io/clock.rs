@@ -32,6 +32,12 @@ impl Clock {
         Instant::from_nanos(sys::clock_ns(sys::MONOTONIC))
     }
 
+    /// Seconds since 1970 by the wall clock, modulo 2³²: a number that no earlier start of a program had, unless that clock
+    /// was set back.
+    pub fn seconds_since_1970(&self) -> u32 {
+        (sys::clock_ns(sys::REALTIME) / 1_000_000_000) as u32
+    }
+
     /// Spins until `deadline` when that is at most `longest` ahead.
     pub(super) fn spin_until(&self, deadline: Option<Instant>, longest: Duration) {
         let Some(deadline) = deadline else { return };

@@ -6,8 +6,8 @@
 //!
 //! What holds for every backend:
 //! - **Wake for what is due.** With [`Wake::Tick`], while somebody plays, arriving datagrams wake nobody: they wait in
-//!   the socket for [`next_tick`](crate::seam::Core::next_tick), and are then drained in batches. Streams and timers
-//!   wake the loop in between. While nobody plays a datagram does wake it, but at most once per [`IDLE_INTERVAL`], so
+//!   the socket for [`next_tick`](crate::seam::Core::next_tick), and are then drained in batches. Timers wait for it too
+//!   when it is less than [`IDLE_INTERVAL`] away; streams wake the loop in between. While nobody plays a datagram does wake it, but at most once per [`IDLE_INTERVAL`], so
 //!   that a flood at an empty server costs no more than play would.
 //! - **Bounded work per turn**, of every kind; the rest waits for the next turn, and nothing is scanned.
 //! - **No peer can stop the loop.** Errors that concern one datagram or one stream are counted ([`IoStats`]), and only
@@ -29,7 +29,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-use crate::seam::{DATAGRAM_BYTES_MAX, Door};
+use crate::seam::{Core, DATAGRAM_BYTES_MAX, Door};
 use crate::time::{Duration, Instant};
 
 pub use self::clock::Clock;
@@ -210,6 +210,19 @@ pub const fn door_name(door: Door) -> &'static str {
         Door::Rtype => "rtype-udp",
         Door::Fignet => "fignet-udp",
     }
+}
+
+/// When `core`, last advanced to `advanced_to`, next wants to be: at a tick or another deadline.
+///
+/// What a thousand sessions' timers send while they play takes effect at a tick, and each would wake the loop at a moment
+/// of its own: with [`Wake::Tick`] they wait for a tick that is near.
+fn core_deadline(core: &impl Core, wake: Wake, advanced_to: Instant) -> Option<Instant> {
+    let (next_tick, next_timer) = (core.next_tick(), core.next_deadline());
+    let tick_is_near = next_tick.is_some_and(|tick| tick <= advanced_to + IDLE_INTERVAL);
+    // What was due already, at the last turn, does not wait: that is how the core says that it has more to send.
+    let may_wait = wake == Wake::Tick && tick_is_near;
+    let next_timer = next_timer.filter(|timer| !may_wait || *timer <= advanced_to);
+    next_tick.into_iter().chain(next_timer).min()
 }
 
 const DOORS: [Door; Door::COUNT] = [Door::Aegis, Door::Rtype, Door::Fignet];

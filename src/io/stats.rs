@@ -35,7 +35,7 @@ pub struct DoorStats {
     pub datagrams_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
-    /// Of the datagrams handed over, those that went several in a message (epoll only).
+    /// Of the datagrams handed over, those that went several in a message.
     pub offloaded_out: u64,
     /// Times that sending several in a message was refused: 1 at most, since it is then given up.
     pub offload_refused: u64,
@@ -169,6 +169,11 @@ impl SendError {
             _ => Self::Other,
         }
     }
+}
+
+/// What a kernel or a device says that cannot cut a message into datagrams, but also others with other worries.
+pub(crate) fn may_be_for_offload(errno: i32) -> bool {
+    matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
 }
 
 /// How long turns took in microseconds, in fixed buckets: exact below 8 µs, and eight buckets to every doubling above,

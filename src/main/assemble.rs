@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tickwire::config::{self, Options};
-use tickwire::io::{Backend, IoOptions, Loop, Wake};
+use tickwire::io::{self, Backend, IoOptions, Loop, Wake};
 use tickwire::limits::{Limits, TICK_RATE_HZ};
 use tickwire::rng::TokenSource;
 use tickwire::seam::Door;
-use tickwire::server::{Server, Settings};
+use tickwire::server::{FignetSettings, Server, Settings};
+use tickwire::session::fignet::{DEFAULT_CONFIG, NetworkConfig};
 use tickwire::time::Duration;
 use tickwire::world::rtype::{ENTITIES_RESERVED, Level, RtypeGame, Rules};
 
@@ -48,6 +49,7 @@ pub fn assemble(options: &Options) -> Result<Assembled, String> {
         aegis_udp_port: udp_port,
         sessions_per_address: options.sessions_per_address as usize,
         rtype_idle_timeout: Duration::from_secs(u64::from(options.rtype_idle_timeout_s)),
+        fignet: options.fignet_udp.map(|_| fignet_settings(options)).transpose()?,
         seed: options.seed.unwrap_or_else(|| tokens.next_u64()),
         ..Settings::new(limits)
     };
@@ -71,11 +73,43 @@ fn level(options: &Options) -> Result<(Arc<Level>, usize), String> {
     Ok((Arc::new(level), entities))
 }
 
+/// FigNet's settings.
+///
+/// # Errors
+/// When two of them do not go together.
+fn fignet_settings(options: &Options) -> Result<FignetSettings, String> {
+    let config = NetworkConfig {
+        protocol_id: options.fignet_protocol_id,
+        max_peers: options.fignet_max_peers,
+        max_channels: options.fignet_max_channels,
+        mtu: options.fignet_mtu,
+        connection_timeout_ms: options.fignet_connection_timeout_ms,
+        ping_interval_ms: options.fignet_ping_interval_ms,
+        disconnect_timeout_ms: options.fignet_disconnect_timeout_ms,
+        bandwidth_limit_bytes_per_sec: options.fignet_bandwidth_limit_bytes_per_sec,
+        packet_rate_per_sec: options.fignet_packet_rate_per_sec,
+        initial_rto_ms: options.fignet_initial_rto_ms,
+        max_rto_ms: options.fignet_max_rto_ms,
+        max_retransmissions: options.fignet_max_retransmissions,
+        max_fragment_size: options.fignet_max_fragment_size,
+        max_fragments_per_message: options.fignet_max_fragments_per_message,
+        fragment_timeout_ms: options.fignet_fragment_timeout_ms,
+        require_encryption: options.fignet_require_encryption,
+        ..DEFAULT_CONFIG
+    };
+    config
+        .validate()
+        .map_err(|error| format!("--fignet-{}: must be {}", error.field.replace('_', "-"), error.must))?;
+    // Encryption counts on from the time: no earlier start had this second, unless the clock was set back.
+    Ok(FignetSettings { config, epoch: io::Clock::new().seconds_since_1970() })
+}
+
 fn io_options(options: &Options, limits: &Limits) -> IoOptions {
     let mut io = IoOptions::new(limits.streams, limits.sessions);
     io.aegis_tcp = Some(options.aegis_tcp);
     io.doors[Door::Aegis as usize] = Some(options.aegis_udp);
     io.doors[Door::Rtype as usize] = options.rtype_udp;
+    io.doors[Door::Fignet as usize] = options.fignet_udp;
     io.wake = match options.wake {
         config::Wake::Tick => Wake::Tick,
         config::Wake::Event => Wake::Event,

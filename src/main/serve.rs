@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use log::info;
+use log::{info, warn};
 
 use tickwire::config::{Effective, Options};
+use tickwire::wire::fignet::PROTOCOL_ID_DEFAULT;
 use tickwire::{heap, io, logger};
 
 use crate::assemble::{Assembled, assemble};
@@ -67,14 +68,16 @@ pub fn run(effective: &Effective) -> ExitCode {
     }
 }
 
-/// Says which doors were asked for in vain.
+/// Says which doors were asked for in vain, and which should not be left as they are.
 fn warn_unserved(options: &Options) {
-    for (flag, what, address) in
-        [("--fignet-udp", "FigNet", options.fignet_udp), ("--admin", "administration", options.admin)]
+    if options.admin.is_some() {
+        eprintln!("warning: --admin: administration is not yet served");
+    }
+    if let Some(address) = options.fignet_udp
+        && options.fignet_protocol_id == PROTOCOL_ID_DEFAULT
+        && !address.ip().to_canonical().is_loopback()
     {
-        if address.is_some() {
-            eprintln!("warning: {flag}: {what} is not yet served");
-        }
+        warn!("--fignet-protocol-id is the one that everybody knows: choose your own for a public address");
     }
 }
 

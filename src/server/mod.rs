@@ -8,6 +8,7 @@ mod addresses;
 mod aegis;
 mod clock;
 mod events;
+mod fignet;
 mod guests;
 mod room;
 mod rtype;
@@ -16,12 +17,14 @@ mod stats;
 mod streams;
 mod transmit;
 
+pub use fignet::FignetSettings;
 pub use stats::{Pools, Stats};
 
 use std::net::SocketAddr;
 
 use self::addresses::Addresses;
 use self::clock::TickClock;
+use self::fignet::Fignet;
 use self::room::Room;
 use self::seats::{Guest, RtypeSeat, Seat, Seats, Wants};
 use self::streams::Stream;
@@ -52,6 +55,8 @@ pub struct Settings {
     pub sessions_per_address: usize,
     /// An R-Type connection ends when nothing valid comes for so long; zero for never.
     pub rtype_idle_timeout: Duration,
+    /// The FigNet door; `None` without one.
+    pub fignet: Option<FignetSettings>,
     /// Seed of the rooms' games.
     pub seed: u64,
 }
@@ -66,6 +71,7 @@ impl Settings {
             aegis_udp_port: 4243,
             sessions_per_address: 0,
             rtype_idle_timeout: crate::session::rtype::IDLE_TIMEOUT,
+            fignet: None,
             seed: 1,
         }
     }
@@ -115,9 +121,12 @@ impl<G: Game> Server<G> {
     pub fn new(settings: Settings, mut tokens: TokenSource, mut make: impl FnMut(usize) -> G) -> Self {
         let Limits { rooms, entities, sessions, rtype, streams } = settings.limits;
         let interval = u32::from(settings.snapshot_interval);
+        let fignet = settings.fignet.map(|fignet| Fignet::new(&fignet, tokens.fork(), entities, interval));
+        let peers = settings.fignet.map_or(0, |fignet| usize::from(fignet.config.max_peers));
         let mut secret = || [tokens.next_u64(), tokens.next_u64()];
         let (by_token, by_endpoint) = (Index::new(sessions, secret()), Index::new(rtype, secret()));
-        let (addresses, sources) = (Addresses::new(streams + rtype, secret()), Sources::new(secret()));
+        let (addresses, sources) =
+            (Addresses::new(streams + rtype + peers, secret()), Sources::new(secret()));
         Self {
             clock: TickClock::stopped(),
             tokens,
@@ -128,6 +137,7 @@ impl<G: Game> Server<G> {
             seats: Seats {
                 aegis: Pool::new(sessions, |_| Seat::new(entities, interval)),
                 rtype: Pool::new(rtype, |_| RtypeSeat::new()),
+                fignet,
             },
             by_token,
             by_endpoint,
@@ -140,8 +150,8 @@ impl<G: Game> Server<G> {
             streams: (0..streams).map(|_| Stream::free()).collect(),
             addresses,
             sources,
-            deadlines: Deadlines::new(sessions + rtype + streams),
-            ready_seats: Ring::new(sessions + rtype, 0),
+            deadlines: Deadlines::new(sessions + rtype + peers + streams),
+            ready_seats: Ring::new(sessions + rtype + peers, 0),
             ready_streams: Ring::new(streams, 0),
             farewells: Ring::new(sessions, Farewell::FILLER),
             encoder: Encoder::new(entities),
@@ -187,6 +197,7 @@ impl<G: Game> Server<G> {
             sessions: self.seats.len(),
             tokens: self.by_token.len(),
             endpoints: self.by_endpoint.len(),
+            peers: self.seats.fignet.as_ref().map_or(0, Fignet::peers),
             unproven: self.unproven,
             streams: self.streams.iter().filter(|stream| stream.is_open()).count(),
             addresses: self.addresses.len(),
@@ -211,7 +222,8 @@ impl<G: Game> Server<G> {
         !(self.ready_seats.is_empty()
             && self.ready_streams.is_empty()
             && self.farewells.is_empty()
-            && self.refusals.is_empty())
+            && self.refusals.is_empty()
+            && !self.seats.fignet.as_ref().is_some_and(Fignet::has_output))
     }
 
     /// The tick of room `index`: how many steps it made since somebody first joined. `None` while nobody plays there.
@@ -235,6 +247,7 @@ impl<G: Game> Server<G> {
         match guest {
             Guest::Aegis(handle) => self.end_session(now, handle, why),
             Guest::Rtype(handle) => self.end_connection(now, handle, why),
+            Guest::Fignet(handle) => self.end_fignet(now, handle, why),
         }
     }
 
@@ -254,7 +267,8 @@ impl<G: Game> Server<G> {
         match self.seats.guest(key) {
             Some(Guest::Aegis(handle)) => self.run_aegis_timer(now, key, handle),
             Some(Guest::Rtype(handle)) => self.run_rtype_timer(now, key, handle),
-            None => {}
+            // Its door keeps its deadlines.
+            Some(Guest::Fignet(_)) | None => {}
         }
     }
 
@@ -325,8 +339,9 @@ impl<G: Game> Core for Server<G> {
             Input::Datagram { door: Door::Rtype, from, at, bytes } => {
                 self.rtype_datagram(now, from, at, bytes)
             }
-            // No such door is served yet, and no driver opens one.
-            Input::Datagram { door: Door::Fignet, .. } => {}
+            Input::Datagram { door: Door::Fignet, from, at, bytes } => {
+                self.fignet_datagram(now, from, at, bytes)
+            }
             Input::StreamOpened { stream, peer } => self.stream_opened(now, stream, peer),
             Input::StreamBytes { stream, bytes } => self.stream_bytes(now, stream, bytes),
             Input::StreamClosed { stream } => self.stream_closed(now, stream),
@@ -337,7 +352,11 @@ impl<G: Game> Core for Server<G> {
         if self.has_output() {
             return Some(Instant::ZERO);
         }
-        [self.clock.next(), self.deadlines.next(), self.sources.next_deadline()].into_iter().flatten().min()
+        let fignet = self.seats.fignet.as_ref().and_then(Fignet::next_deadline);
+        [self.clock.next(), self.deadlines.next(), self.sources.next_deadline(), fignet]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn next_tick(&self) -> Option<Instant> {
@@ -346,6 +365,7 @@ impl<G: Game> Core for Server<G> {
 
     fn advance(&mut self, now: Instant) {
         self.run_timers(now);
+        self.run_fignet(now);
         self.run_ticks(now);
     }
 

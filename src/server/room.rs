@@ -202,6 +202,11 @@ impl<G: Game> Room<G> {
         }
     }
 
+    /// Who plays here.
+    pub(super) fn guests(&self) -> impl Iterator<Item = Guest> {
+        self.members.iter().flatten().filter(|member| member.has_joined).map(|member| member.guest)
+    }
+
     /// Entities from this index on are not told of yet to a newcomer.
     pub(super) fn told_below(&self, player: PlayerId) -> u32 {
         self.joined(player).map_or(0, |member| member.cursor)
@@ -223,9 +228,10 @@ impl<G: Game> Room<G> {
     /// Puts an event on its way to everyone who is to hear of it: one content, a reference each.
     fn publish(&mut self, event: GameEvent, seats: &mut Seats) {
         let slot = self.keep(event, seats);
+        let tick = self.tick;
         for (player, member) in PlayerId::all().zip(&mut self.members) {
             if let Some(member) = member.as_mut().filter(|member| member.is_told_of(&event)) {
-                push(member, slot, &event, Urgency::of(&event, player), &mut self.store, seats);
+                push(member, slot, (tick, &event), Urgency::of(&event, player), &mut self.store, seats);
             }
         }
         self.store.release(slot);
@@ -235,7 +241,7 @@ impl<G: Game> Room<G> {
     fn tell(&mut self, player: PlayerId, event: GameEvent, seats: &mut Seats) {
         let slot = self.keep(event, seats);
         if let Some(member) = self.members[player.index()].as_mut().filter(|member| !member.is_lost) {
-            push(member, slot, &event, Urgency::of(&event, player), &mut self.store, seats);
+            push(member, slot, (self.tick, &event), Urgency::of(&event, player), &mut self.store, seats);
         }
         self.store.release(slot);
     }
@@ -306,7 +312,7 @@ impl Member {
 fn push(
     member: &mut Member,
     slot: u16,
-    event: &GameEvent,
+    event: (Tick, &GameEvent),
     urgency: Urgency,
     store: &mut EventStore,
     seats: &mut Seats,

@@ -2,6 +2,7 @@
 //!
 //! A room knows its players as [`Guest`]s; which session is behind one is decided here and nowhere else.
 
+use super::fignet::Fignet;
 use super::rtype::Progress;
 use crate::model::{GameEvent, PlayerInput};
 use crate::session::aegis::Session;
@@ -9,6 +10,8 @@ use crate::session::reliable::TooManyInFlight;
 use crate::session::rtype::{self, Notice};
 use crate::snapshot::View;
 use crate::storage::{Handle, Pool};
+use crate::time::Tick;
+use crate::wire::aegis::event::{CONTENT_BYTES_MAX, Event};
 
 /// A player's session, as a room knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +20,8 @@ pub(super) enum Guest {
     Aegis(Handle),
     /// Over R-Type version 1.
     Rtype(Handle),
+    /// Over FigNet.
+    Fignet(Handle),
 }
 
 /// The sessions of every protocol.
@@ -24,6 +29,8 @@ pub(super) enum Guest {
 pub(super) struct Seats {
     pub(super) aegis: Pool<Seat>,
     pub(super) rtype: Pool<RtypeSeat>,
+    /// The FigNet door, if it is open.
+    pub(super) fignet: Option<Fignet>,
 }
 
 /// What became of an event that was to go to a guest.
@@ -68,12 +75,16 @@ pub(super) struct Wants(u8);
 impl Seats {
     /// How many places there are for guests, of whatever protocol: each has a number below this.
     pub(super) fn capacity(&self) -> usize {
+        self.fignet_start() + self.fignet.as_ref().map_or(0, |door| door.seats.capacity())
+    }
+
+    fn fignet_start(&self) -> usize {
         self.aegis.capacity() + self.rtype.capacity()
     }
 
     /// How many guests are in.
     pub(super) fn len(&self) -> usize {
-        self.aegis.len() + self.rtype.len()
+        self.aegis.len() + self.rtype.len() + self.fignet.as_ref().map_or(0, |door| door.seats.len())
     }
 
     /// The number of a guest's place: for lists that run beside the pools.
@@ -81,22 +92,32 @@ impl Seats {
         match guest {
             Guest::Aegis(handle) => handle.index(),
             Guest::Rtype(handle) => self.aegis.capacity() + handle.index(),
+            Guest::Fignet(handle) => self.fignet_start() + handle.index(),
         }
     }
 
     /// Who is at a place, if anybody is.
     pub(super) fn guest(&self, number: usize) -> Option<Guest> {
-        match number.checked_sub(self.aegis.capacity()) {
-            None => self.aegis.handle_at(number).map(Guest::Aegis),
-            Some(number) => self.rtype.handle_at(number).map(Guest::Rtype),
+        if number < self.aegis.capacity() {
+            self.aegis.handle_at(number).map(Guest::Aegis)
+        } else if number < self.fignet_start() {
+            self.rtype.handle_at(number - self.aegis.capacity()).map(Guest::Rtype)
+        } else {
+            let number = number - self.fignet_start();
+            self.fignet.as_ref().and_then(|door| door.seats.handle_at(number)).map(Guest::Fignet)
         }
     }
 
     /// The ready list no longer has this place.
     pub(super) fn unlist(&mut self, number: usize) {
-        let queued = match number.checked_sub(self.aegis.capacity()) {
-            None => &mut self.aegis.slot_mut(number).queued,
-            Some(number) => &mut self.rtype.slot_mut(number).queued,
+        let (rtype_start, fignet_start) = (self.aegis.capacity(), self.fignet_start());
+        let queued = if number < rtype_start {
+            &mut self.aegis.slot_mut(number).queued
+        } else if number < fignet_start {
+            &mut self.rtype.slot_mut(number - rtype_start).queued
+        } else {
+            let door = self.fignet.as_mut().expect("a place of an open door");
+            &mut door.seats.slot_mut(number - fignet_start).queued
         };
         queued.is_listed = false;
     }
@@ -106,6 +127,7 @@ impl Seats {
         match guest {
             Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| &mut seat.queued),
             Guest::Rtype(handle) => self.rtype.get_mut(handle).map(|seat| &mut seat.queued),
+            Guest::Fignet(handle) => self.fignet.as_mut()?.seats.get_mut(handle).map(|seat| &mut seat.queued),
         }
     }
 
@@ -114,6 +136,10 @@ impl Seats {
         match guest {
             Guest::Aegis(handle) => self.aegis.get_mut(handle).map(|seat| seat.session.take_input()),
             Guest::Rtype(handle) => self.rtype.get_mut(handle).map(|seat| seat.session.take_input()),
+            Guest::Fignet(handle) => {
+                let seats = self.fignet.as_mut().map(|door| &mut door.seats);
+                seats.and_then(|seats| seats.get_mut(handle)).map(|seat| seat.input.take())
+            }
         }
         .unwrap_or_default()
     }
@@ -123,7 +149,7 @@ impl Seats {
         &mut self,
         guest: Guest,
         slot: u16,
-        event: &GameEvent,
+        (tick, event): (Tick, &GameEvent),
     ) -> Result<Pushed, TooManyInFlight> {
         match guest {
             Guest::Aegis(handle) => match self.aegis.get_mut(handle) {
@@ -136,6 +162,13 @@ impl Seats {
                 }
                 Ok(Pushed::Nothing)
             }
+            Guest::Fignet(handle) => {
+                let mut content = [0; CONTENT_BYTES_MAX];
+                let len = Event::from_game(tick.0, event).emit(&mut content);
+                let is_queued =
+                    self.fignet.as_mut().is_none_or(|door| door.push_event(handle, &content[..len]));
+                if is_queued { Ok(Pushed::Nothing) } else { Err(TooManyInFlight) }
+            }
         }
     }
 
@@ -144,6 +177,7 @@ impl Seats {
         match guest {
             Guest::Aegis(handle) => self.aegis.get(handle).map_or(0, |seat| seat.session.events_pending()),
             Guest::Rtype(handle) => self.rtype.get(handle).map_or(0, |seat| seat.session.notices_pending()),
+            Guest::Fignet(handle) => self.fignet.as_ref().map_or(0, |door| door.events_pending(handle)),
         }
     }
 
@@ -154,6 +188,8 @@ impl Seats {
                 self.aegis.get(handle).is_some_and(|seat| seat.session.has_unsent_events())
             }
             Guest::Rtype(handle) => self.rtype.get(handle).is_some_and(|seat| seat.session.has_unsent()),
+            // They are queued with the connection, which sends them as it may.
+            Guest::Fignet(_) => false,
         }
     }
 
@@ -165,8 +201,8 @@ impl Seats {
                     seat.session.release_events(release);
                 }
             }
-            // Its notices refer to nothing.
-            Guest::Rtype(_) => {}
+            // What is on its way to them refers to nothing of the room's.
+            Guest::Rtype(_) | Guest::Fignet(_) => {}
         }
     }
 }

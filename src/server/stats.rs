@@ -64,6 +64,8 @@ pub struct Pools {
     pub endpoints: usize,
     /// R-Type connections that have not proved themselves.
     pub unproven: usize,
+    /// FigNet connections, half-open ones and those that just ended included.
+    pub peers: usize,
     /// Stream connections.
     pub streams: usize,
     /// Addresses with connections.

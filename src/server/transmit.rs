@@ -58,6 +58,10 @@ impl<G: Game> Server<G> {
             let is_done = match self.seats.guest(number as usize) {
                 Some(Guest::Aegis(handle)) => self.transmit_aegis(now, number as usize, handle, out),
                 Some(Guest::Rtype(handle)) => self.transmit_rtype(now, number as usize, handle, out),
+                Some(Guest::Fignet(handle)) => {
+                    self.transmit_fignet(now, handle);
+                    true
+                }
                 None => {
                     self.seats.unlist(number as usize);
                     true
@@ -67,6 +71,7 @@ impl<G: Game> Server<G> {
                 self.ready_seats.pop();
             }
         }
+        self.transmit_fignet_packets(now, out);
         self.has_output()
     }
 

@@ -4,6 +4,7 @@
 pub mod acks;
 pub mod aegis;
 pub mod drops;
+pub mod fignet;
 pub mod input;
 pub mod rate;
 pub mod reliable;

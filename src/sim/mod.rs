@@ -1,9 +1,11 @@
 //! A server and its clients in one deterministic process: simulated clock, network and faults, and the checks that hold
 //! whatever the network does. The server is the real one; only the sockets are not.
 
+mod fignet;
 mod network;
 mod rtype;
 
+pub use fignet::FignetPeer;
 pub use network::{Faults, NetworkStats};
 pub use rtype::RtypePeer;
 
@@ -57,6 +59,8 @@ pub struct Sim<G> {
     pub peers: Vec<Peer>,
     /// The R-Type clients, in the order they were added.
     pub rtype_peers: Vec<RtypePeer>,
+    /// The FigNet clients, in the order they were added.
+    pub fignet_peers: Vec<FignetPeer>,
     /// Datagrams that the server sent to addresses that no client has.
     pub strays: Vec<(SocketAddr, Vec<u8>)>,
     /// When set, every datagram that the server sends is kept here, too.
@@ -79,6 +83,7 @@ impl<G: Game> Sim<G> {
             server,
             peers: Vec::new(),
             rtype_peers: Vec::new(),
+            fignet_peers: Vec::new(),
             strays: Vec::new(),
             tap: None,
             stray_streams: BTreeMap::new(),
@@ -198,6 +203,7 @@ impl<G: Game> Sim<G> {
         }
         self.send_for_clients();
         self.send_for_rtype_clients();
+        self.send_for_fignet_clients();
         if self.server.next_deadline().is_some_and(|due| due <= self.now) {
             self.server.advance(self.now);
             self.record_truth();
@@ -217,7 +223,7 @@ impl<G: Game> Sim<G> {
                     if let Some(index) = self.peers.iter().position(|peer| peer.address == to) {
                         let _ = self.peers[index].client.datagram(now, now, &bytes);
                         self.compare(index);
-                    } else if !self.deliver_rtype(to, &bytes) {
+                    } else if !self.deliver_rtype(to, &bytes) && !self.deliver_fignet(to, &bytes) {
                         self.strays.push((to, bytes));
                     }
                 }

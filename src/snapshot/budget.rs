@@ -10,10 +10,10 @@ use crate::wire::bits::varint_bits;
 
 /// Priority that a tick of waiting adds. Nearness adds at most [`NEAR_PRIORITY_MAX`], so that whatever waited for a
 /// second longer goes before anything near: nothing starves.
-const PRIORITY_PER_TICK: u32 = 64;
+pub(super) const PRIORITY_PER_TICK: u32 = 64;
 
 /// Priority of an entity at the very place of the own ship; 0 from [`NEAR_PIXELS`] on.
-const NEAR_PRIORITY_MAX: u32 = 60 * PRIORITY_PER_TICK;
+pub(super) const NEAR_PRIORITY_MAX: u32 = 60 * PRIORITY_PER_TICK;
 
 /// The distance at which nearness no longer counts, in pixels.
 const NEAR_PIXELS: u32 = 1920;
@@ -197,18 +197,18 @@ fn head_bits(plan: &Plan<'_>) -> usize {
 }
 
 /// Nearness to the own ship as priority.
-fn nearness(own: &Entity, other: &Entity) -> u32 {
+pub(super) fn nearness(own: &Entity, other: &Entity) -> u32 {
     let distance = own.x.abs_diff(other.x).max(own.y.abs_diff(other.y)) / UNITS_PER_PIXEL as u32;
     NEAR_PIXELS.saturating_sub(distance) * NEAR_PRIORITY_MAX / NEAR_PIXELS
 }
 
-fn find<'a>(frame: &Frame<'a>, index: u32) -> Option<&'a Entity> {
+pub(super) fn find<'a>(frame: &Frame<'a>, index: u32) -> Option<&'a Entity> {
     let index = u16::try_from(index).ok()?;
     frame.indices.binary_search(&index).ok().map(|at| &frame.entities[at])
 }
 
 /// Walks the indices of a baseline, of now, and of what is stale, together.
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     baseline: (&'a [u16], &'a [Entity]),
     now: (&'a [u16], &'a [Entity]),
     stale: Option<StaleSet<'a>>,
@@ -217,16 +217,17 @@ struct Walk<'a> {
     words: usize,
 }
 
-struct Step<'a> {
-    index: u32,
-    before: Option<&'a Entity>,
-    now: Option<&'a Entity>,
-    is_stale: bool,
-    is_present: bool,
+pub(super) struct Step<'a> {
+    pub(super) index: u32,
+    pub(super) before: Option<&'a Entity>,
+    pub(super) now: Option<&'a Entity>,
+    pub(super) is_stale: bool,
+    /// Whether the client has anything there, as far as the baseline and what is stale tell.
+    pub(super) is_present: bool,
 }
 
 impl<'a> Walk<'a> {
-    fn new(plan: &Plan<'a>, stale: Option<StaleSet<'a>>) -> Self {
+    pub(super) fn new(plan: &Plan<'a>, stale: Option<StaleSet<'a>>) -> Self {
         Self {
             baseline: plan.baseline.map_or((&[], &[]), |frame| (frame.indices, frame.entities)),
             now: (plan.now.indices, plan.now.entities),
@@ -237,7 +238,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn next(&mut self) -> Option<Step<'a>> {
+    pub(super) fn next(&mut self) -> Option<Step<'a>> {
         while self.stale_word == 0 && self.stale_word_index + 1 < self.words {
             self.stale_word_index += 1;
             self.stale_word = self.stale.map_or(0, |set| set.word(self.stale_word_index));

@@ -1,10 +1,11 @@
 //! What clients know of a room, and the fewest bits that tell them what changed.
 //!
 //! A room keeps its entity table at the ticks it sent ([`History`]); a client's acknowledgements say which of those it
-//! has ([`View`]); the [`Encoder`] writes the difference. Implements Aegis 4.3 and 4.8.
+//! has ([`View`]); the [`Encoder`] writes the difference. Implements Aegis 4.3 and 4.8; [`fignet`] does the same for FigNet.
 
 mod budget;
 mod encoder;
+pub mod fignet;
 mod history;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! The game behind the server: whatever implements [`Game`] is played over every protocol.
 
 pub use crate::limits::EVENTS_PER_STEP_MAX;
-use crate::model::{EntityTable, GameEvent, PLAYERS_MAX, PlayerId, PlayerInput, PlayerState};
+use crate::model::{
+    EntityTable, GameEvent, PLAYERS_MAX, PlayerId, PlayerInput, PlayerState, UNITS_PER_PIXEL,
+};
 
 /// One room's game: deterministic, in integers, without allocation after it was made.
 ///
@@ -31,6 +33,12 @@ pub trait Game {
     /// Index of the entity that matters most to `player`, their ship, if there is one: snapshots that cannot hold
     /// everything hold it and what is near it first.
     fn focus(&self, player: PlayerId) -> Option<u32>;
+
+    /// Width and height of what players see, in the world's units, from the origin on: what is far outside may be left
+    /// untold.
+    fn playfield(&self) -> [i32; 2] {
+        [1920 * UNITS_PER_PIXEL, 1080 * UNITS_PER_PIXEL]
+    }
 
     /// A digest of everything that the future depends on.
     fn state_hash(&self) -> u64;

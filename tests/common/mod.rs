@@ -9,7 +9,8 @@ use tickwire::client::bot::Bot;
 use tickwire::limits::Limits;
 use tickwire::model::Name;
 use tickwire::rng::{Rng, TokenSource};
-use tickwire::server::{Server, Settings};
+use tickwire::server::{FignetSettings, Server, Settings};
+use tickwire::session::fignet::{DEFAULT_CONFIG, NetworkConfig};
 use tickwire::sim::{Faults, Sim};
 use tickwire::time::Instant;
 use tickwire::world::rtype::{Level, RtypeGame, Rules};
@@ -32,6 +33,7 @@ pub fn server_with(
         snapshot_interval: interval,
         sessions_per_address: 16,
         seed,
+        fignet: Some(FignetSettings { config: fignet_config(), epoch: 1 }),
         ..Settings::new(Limits::new(rooms, entities).with_rtype())
     };
     let level = Arc::new(level);
@@ -51,6 +53,16 @@ pub fn settings(name: &str) -> ClientSettings {
 /// An R-Type client's address, one per player.
 pub fn rtype_address(player: usize) -> SocketAddr {
     SocketAddr::from(([10, 2, (player / 250) as u8, (player % 250) as u8 + 1], 6000))
+}
+
+/// FigNet's settings in tests: the usual ones, for eight peers.
+pub fn fignet_config() -> NetworkConfig {
+    NetworkConfig { max_peers: 8, ..DEFAULT_CONFIG }
+}
+
+/// A FigNet client's address, one per player.
+pub fn fignet_address(player: usize) -> SocketAddr {
+    SocketAddr::from(([10, 3, (player / 250) as u8, (player % 250) as u8 + 1], 7000))
 }
 
 /// A client's address, one per player.

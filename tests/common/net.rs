@@ -138,7 +138,14 @@ pub struct Program {
 impl Program {
     /// Starts it with `args` beside loopback addresses, and waits until it is ready.
     pub fn serve(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tickwire"))
+        Self::serve_under(&[], args)
+    }
+
+    /// The same, by a program that takes the command line to run as its last arguments and becomes what it runs.
+    pub fn serve_under(runner: &[&str], args: &[&str]) -> Self {
+        let line = [runner, &[env!("CARGO_BIN_EXE_tickwire")]].concat();
+        let mut child = Command::new(line[0])
+            .args(&line[1..])
             .args(["serve", "--aegis-tcp", "127.0.0.1:0", "--aegis-udp", "127.0.0.1:0"])
             .args(args)
             .env_clear()

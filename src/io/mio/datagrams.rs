@@ -8,7 +8,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Token};
 
 use crate::io::mio::{FIRST_DOOR, Turning};
-use crate::io::stats::{DoorStats, SendError};
+use crate::io::stats::{DoorStats, SendError, may_be_for_offload};
 use crate::io::sys::{LoadedBatch, ReceiveBatch, SendBatch};
 use crate::io::{
     BindError, Clock, DOORS, IDLE_INTERVAL, IoOptions, IoStats, RECEIVE_BUFFER_BYTES, Wake, door_name,
@@ -312,11 +312,6 @@ fn send_past_errors(messages: &mut impl Messages, offload: &mut bool, stats: &mu
         }
     }
     calls
-}
-
-/// What a kernel or a device says that cannot cut a message into datagrams, but also others with other worries.
-fn may_be_for_offload(errno: i32) -> bool {
-    matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
 }
 
 fn send_in_pieces(

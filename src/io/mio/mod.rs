@@ -26,8 +26,8 @@ use self::streams::Streams;
 use self::timer::Timer;
 use crate::io::sys::SignalFd;
 use crate::io::{
-    AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, WorkHistogram, clock,
-    sockets,
+    AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, Wake, WorkHistogram,
+    clock, core_deadline, sockets,
 };
 use crate::seam::{Core, Door, Outbox};
 use crate::time::{Duration, Instant};
@@ -62,6 +62,9 @@ pub struct MioLoop {
     flushes_per_turn: usize,
     /// The core had more to send than one turn allows.
     unsent: bool,
+    wake: Wake,
+    /// What the core was last advanced to.
+    advanced_to: Instant,
     busy_poll: Duration,
     stats: IoStats,
     tick_work: WorkHistogram,
@@ -125,6 +128,8 @@ impl MioLoop {
                     .div_ceil(BATCH_DATAGRAMS)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
+            wake: options.wake,
+            advanced_to: clock.now(),
             busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             stats: IoStats::default(),
             tick_work: WorkHistogram::new(),
@@ -213,6 +218,7 @@ impl MioLoop {
         let now = turning.now;
         let ticks = core.next_tick().is_some_and(|due| due <= now);
         core.advance(now);
+        self.advanced_to = now;
         self.transmit(core, now);
         if ticks {
             // From when the loop woke: taking the tick's datagrams in is part of its work.
@@ -231,8 +237,7 @@ impl MioLoop {
             listener.resume(&mut turning)?;
         }
         let deadline = [
-            core.next_deadline(),
-            next_tick,
+            core_deadline(core, self.wake, self.advanced_to),
             self.streams.next_deadline(),
             self.doors.next_deadline(next_tick),
             self.listener.as_ref().and_then(Listener::next_deadline),

@@ -152,8 +152,60 @@ struct Segments {
 
 const _: () = assert!(mem::offset_of!(Segments, segment_bytes) == mem::size_of::<libc::cmsghdr>());
 
+impl Segments {
+    const NONE: Self = Self {
+        len: mem::offset_of!(Self, segment_bytes) + mem::size_of::<u16>(),
+        level: libc::SOL_UDP,
+        kind: libc::UDP_SEGMENT,
+        segment_bytes: 0,
+        _padding: [0; 6],
+    };
+
+    fn set(&mut self, segment_bytes: u16) {
+        self.segment_bytes = segment_bytes;
+    }
+}
+
+/// The header of one message that the kernel is to cut, with what it points to but the address and the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    header: libc::msghdr,
+    iovec: libc::iovec,
+    segments: Segments,
+}
+
+// SAFETY: the raw pointers are followed by the kernel only, in a call that is made right after `set`.
+unsafe impl Send for Cut {}
+
+impl Cut {
+    pub(super) fn empty() -> Self {
+        let iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Self { header: empty_header().msg_hdr, iovec, segments: Segments::NONE }
+    }
+
+    /// Lays out the message of `bytes` to `address`, to be cut into datagrams of `segment_bytes`. The header is good for
+    /// as long as nothing of this moves.
+    pub(super) fn set(
+        &mut self,
+        address: &Address,
+        address_len: libc::socklen_t,
+        bytes: &[u8],
+        segment_bytes: u16,
+    ) -> *const libc::msghdr {
+        self.iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        self.segments.set(segment_bytes);
+        self.header.msg_name = ptr::from_ref(address).cast_mut().cast();
+        self.header.msg_namelen = address_len;
+        self.header.msg_iov = &mut self.iovec;
+        self.header.msg_iovlen = 1;
+        self.header.msg_control = ptr::from_mut(&mut self.segments).cast();
+        self.header.msg_controllen = mem::size_of::<Segments>() as _;
+        &raw const self.header
+    }
+}
+
 /// Datagrams that one message may hold: what every kernel takes that knows of it.
-const SEGMENTS_MAX: usize = 64;
+pub(crate) const SEGMENTS_MAX: usize = 64;
 
 /// Bytes that one message may hold: those of the longest UDP datagram, less the longest headers.
 const MESSAGE_BYTES_MAX: usize = 65_000;
@@ -166,17 +218,10 @@ impl SendBatch {
     /// Room for `count` datagrams.
     pub(crate) fn new(count: usize) -> Self {
         assert!(count > 0);
-        let segments = Segments {
-            len: mem::offset_of!(Segments, segment_bytes) + mem::size_of::<u16>(),
-            level: libc::SOL_UDP,
-            kind: libc::UDP_SEGMENT,
-            segment_bytes: 0,
-            _padding: [0; 6],
-        };
         Self {
             headers: vec![empty_header(); count],
             addresses: vec![Address::ZERO; count],
-            segments: vec![segments; count],
+            segments: vec![Segments::NONE; count],
             ranges: vec![0..0; count],
             iovecs: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; count],
         }
@@ -233,7 +278,7 @@ impl SendBatch {
         header.msg_iov = iovecs.as_mut_ptr();
         header.msg_iovlen = iovecs.len() as _;
         (header.msg_control, header.msg_controllen) = if iovecs.len() > 1 {
-            segments.segment_bytes = iovecs[0].iov_len as u16;
+            segments.set(iovecs[0].iov_len as u16);
             (ptr::from_mut(segments).cast(), mem::size_of::<Segments>() as _)
         } else {
             (ptr::null_mut(), 0)
@@ -243,7 +288,7 @@ impl SendBatch {
 
 /// Which datagrams may still be joined to a message.
 #[derive(Debug)]
-struct Joining {
+pub(crate) struct Joining {
     segment_bytes: usize,
     bytes: usize,
     datagrams: usize,
@@ -251,12 +296,13 @@ struct Joining {
 }
 
 impl Joining {
-    fn new(bytes: usize) -> Self {
+    /// Begins with a datagram of `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
         Self { segment_bytes: bytes, bytes, datagrams: 1, is_closed: false }
     }
 
     /// Joins a datagram of `bytes` if it may be.
-    fn join(&mut self, bytes: usize) -> bool {
+    pub(crate) fn join(&mut self, bytes: usize) -> bool {
         let may = !self.is_closed
             && (1..=self.segment_bytes).contains(&bytes)
             && self.datagrams < SEGMENTS_MAX
@@ -279,11 +325,6 @@ impl LoadedBatch<'_> {
     /// How many datagrams message `index` is.
     pub(crate) fn datagrams(&self, index: usize) -> usize {
         self.ranges[index].len()
-    }
-
-    /// The header of message `index`, for as long as the batch is loaded.
-    pub(super) fn header(&mut self, index: usize) -> *const libc::msghdr {
-        &raw const self.headers[index].msg_hdr
     }
 
     /// The length of message `index`.
@@ -385,7 +426,7 @@ impl Address {
     }
 
     /// Writes `to` and returns its length. For a dual-stack socket an IPv4 address is written as a mapped one.
-    fn write(&mut self, to: SocketAddr, dual_stack: bool) -> libc::socklen_t {
+    pub(super) fn write(&mut self, to: SocketAddr, dual_stack: bool) -> libc::socklen_t {
         let v6 = match to {
             SocketAddr::V4(to) if !dual_stack => {
                 self.v4 = libc::sockaddr_in {

@@ -6,6 +6,7 @@
 #![allow(clippy::unnecessary_cast, reason = "some of these types differ between C libraries")]
 
 mod batch;
+mod outgoing;
 mod uring;
 
 use std::io::{self, Read, Write as _};
@@ -15,7 +16,8 @@ use std::ptr;
 
 use crate::time::Instant;
 
-pub(crate) use self::batch::{LoadedBatch, ReceiveBatch, SendBatch};
+pub(crate) use self::batch::{Joining, LoadedBatch, ReceiveBatch, SEGMENTS_MAX, SendBatch};
+pub(crate) use self::outgoing::{Message, Outgoing};
 pub(crate) use self::uring::{BufferId, Completion, Group, NOBODY, Ring, USER_DATA_BITS, Waited};
 
 /// `CLOCK_MONOTONIC`, for [`clock_ns`].
@@ -35,6 +37,12 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// Lets waits on `socket` spin for up to `us` microseconds in the device's driver before they sleep.
 pub(crate) fn set_busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
     set_option(socket, libc::SO_BUSY_POLL, us as i32)
+}
+
+/// Has `socket` send without checksums, for which no message of several datagrams is cut: as where the kernel cannot.
+#[cfg(test)]
+pub(crate) fn refuse_offload(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SO_NO_CHECK, 1)
 }
 
 /// A timer that becomes readable at an instant.

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
-use super::batch::{Address, CONTROL_BYTES, LoadedBatch, Received, read_control};
+use super::batch::{Address, CONTROL_BYTES, Received, read_control};
+use super::outgoing::{Message, Outgoing};
 use crate::time::Instant;
 
 /// The header of a multishot receive: the lengths of address, control messages and payload, and flags, in 32 bits each.
@@ -22,6 +23,9 @@ const OUT_HEADER_BYTES: usize = 16;
 
 /// What a multishot receive puts in front of the payload: its own header, the address, and the control messages.
 const DATAGRAM_HEADER_BYTES: usize = OUT_HEADER_BYTES + mem::size_of::<Address>() + CONTROL_BYTES;
+
+/// Datagrams that the kernel receives from one socket before it lets others have a turn.
+const STRETCH_DATAGRAMS: usize = 32;
 
 /// Attempts at handing everything queued to the kernel before the ring counts as broken.
 const SUBMITS_MAX: u32 = 64;
@@ -113,6 +117,7 @@ impl Ring {
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .setup_submit_all()
+            .setup_no_sqarray()
             .setup_r_disabled()
             .setup_clamp()
             .setup_cqsize(completions)
@@ -128,6 +133,16 @@ impl Ring {
         header.msg_namelen = mem::size_of::<Address>() as libc::socklen_t;
         header.msg_controllen = CONTROL_BYTES as _;
         Ok(Self { ring, groups: Vec::new(), header, broken: false })
+    }
+
+    /// Whether a ring can be entered, and not only made: that is asked and allowed by itself. Waits for nothing.
+    ///
+    /// # Errors
+    /// As for [`Ring::new`].
+    pub(crate) fn probe() -> io::Result<()> {
+        let mut ring = Self::new(1, 2)?;
+        ring.enable()?;
+        ring.wait(1, Some(Instant::ZERO)).map(|_| ())
     }
 
     /// Makes the calling thread the one that the ring belongs to.
@@ -208,31 +223,25 @@ impl Ring {
         self.push(entry.flags(squeue::Flags::SKIP_SUCCESS), RESULT, NOBODY)
     }
 
-    /// Sends every message of `batch` from `file`, in order, without blocking: all of it is over on return. Only what
-    /// fails is told by a completion, whose user data is `user_data` of the message's number and length. Returns how often
-    /// the kernel was entered.
-    pub(crate) fn send(
+    /// Sends `messages`, in order, without blocking: all of it is over on return. Only what fails is told by a completion.
+    /// Returns how often the kernel was entered: once, unless there are more than the submission queue or `outgoing` hold.
+    pub(crate) fn send<'a>(
         &mut self,
-        file: u32,
-        batch: &mut LoadedBatch<'_>,
-        user_data: impl Fn(usize, u16) -> u64,
+        outgoing: &mut Outgoing,
+        messages: impl Iterator<Item = Message<'a>>,
     ) -> io::Result<u64> {
+        outgoing.clear();
         let mut entries = 0;
-        for index in 0..batch.len() {
-            let header = batch.header(index);
-            // Without blocking, and without an asynchronous worker: it is tried once, while it is submitted.
-            let flags = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as u32;
-            let entry = opcode::SendMsg::new(Fixed(file), header).flags(flags).build();
-            if self.ring.submission().is_full() {
+        for message in messages {
+            if !outgoing.has_room(&message) || self.ring.submission().is_full() {
                 entries += self.submit_all()?;
+                outgoing.clear();
             }
-            self.push(
-                entry.flags(squeue::Flags::SKIP_SUCCESS),
-                RESULT,
-                user_data(index, batch.len_of(index) as u16),
-            )?;
+            // A request that may not block is tried once, while it is submitted, and its failure is a completion though
+            // its success is none. So what it points to is free again after the entry, whatever became of it.
+            let entry = outgoing.entry(&message).flags(squeue::Flags::SKIP_SUCCESS);
+            self.push(entry, RESULT, message.user_data)?;
         }
-        // What the batch points to is the caller's again after this.
         Ok(entries + self.submit_all()?)
     }
 
@@ -263,24 +272,36 @@ impl Ring {
         }
     }
 
-    /// Submits what is queued and has the kernel work out everything that has arrived, without waiting: nothing at all
-    /// when there is nothing, and at most `entries_max` entries otherwise. Returns how many it took.
+    /// Submits what is queued and has the kernel work out everything that has arrived: nothing at all when there is
+    /// nothing, and at most `entries_max` entries otherwise. Returns how many it took.
     ///
-    /// The kernel does some thirty datagrams in an entry. A wait for as many completions as can be until a moment that
-    /// has passed does all of them in one, but sleeps at its end, and enters also when nothing has arrived. What they cost
-    /// could not be told apart.
-    pub(crate) fn collect(&mut self, entries_max: u64) -> io::Result<u64> {
+    /// The kernel receives 32 datagrams of a socket at a stretch, and does not begin another one in the same entry
+    /// unless it is asked for more completions than it has done stretches. So it is asked for an eighth of the
+    /// `expected` datagrams: from an eighth to four times of what is expected comes in one entry. When less has come,
+    /// the entry ends by its timeout, which lies in the past.
+    pub(crate) fn collect(&mut self, expected: usize, entries_max: u64) -> io::Result<u64> {
         self.check()?;
+        let sockets = self.groups.len();
+        let want = if expected < STRETCH_DATAGRAMS { 0 } else { (expected / 8).max(sockets + 1) };
+        // With less than this in an entry no stretch was cut short, since one at most for each socket is not full. The
+        // kernel's own word on it, that there is work, stays after an entry in which there was more than a stretch.
+        let more_from = (STRETCH_DATAGRAMS * want.saturating_sub(sockets)).max(1);
         let mut entries = 0;
         while entries < entries_max && self.is_pending() {
             entries += 1;
-            match self.enter(EnterFlags::GETEVENTS).map_err(|error| (error.raw_os_error(), error)) {
-                Ok(_) | Err((Some(libc::EINTR), _)) => {}
+            let before = self.ring.completion().len();
+            let result = if want > 0 {
+                self.wait(want, Some(Instant::ZERO)).map(|_| ())
+            } else {
+                self.enter(EnterFlags::GETEVENTS).map(|_| ())
+            };
+            match result.map_err(|error| (error.raw_os_error(), error)) {
+                Ok(()) | Err((Some(libc::EINTR), _)) => {}
                 // Short of memory for a moment, or of room for completions, which the caller is about to make.
                 Err((Some(libc::EAGAIN | libc::EBUSY), _)) => break,
                 Err((_, error)) => return Err(error),
             }
-            if !self.ring.submission().taskrun() {
+            if self.ring.completion().len() - before < more_from {
                 break;
             }
         }

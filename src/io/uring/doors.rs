@@ -6,30 +6,33 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::iter;
 use std::mem;
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use crate::io::stats::SendError;
-use crate::io::sys::{BufferId, Completion, Group, Ring, SendBatch};
-use crate::io::uring::tag::Tag;
+use crate::io::stats::{SendError, may_be_for_offload};
+use crate::io::sys::{BufferId, Completion, Group, Joining, Message, Outgoing, Ring};
+use crate::io::uring::tag::{Sending, Tag};
 use crate::io::uring::{Sizes, Turning, refused};
 use crate::io::{
     BindError, Clock, DOORS, IDLE_INTERVAL, IoOptions, IoStats, RECEIVE_BUFFER_BYTES, Wake, door_name,
     sockets,
 };
-use crate::seam::{Core, Door, Input, Outbox};
+use crate::seam::{Core, Door, Input, OutDatagram, Outbox};
 use crate::time::Instant;
-
-/// Requests to receive and to cancel, beside a batch to send.
-const SUBMISSIONS_BESIDE_BATCH: usize = 16;
 
 /// All doors.
 #[derive(Debug)]
 pub(super) struct Doors {
     ring: Ring,
     sockets: [Option<DoorSocket>; Door::COUNT],
-    sending: SendBatch,
+    outgoing: Outgoing,
+    /// Messages of several datagrams that could not be sent as such.
+    refused: Vec<Sending>,
+    /// Datagrams that the last drain brought: about as many as the next one will.
+    expected: usize,
     wake: Wake,
     per_turn: usize,
     /// Completions that the ring's queue holds.
@@ -48,6 +51,8 @@ struct DoorSocket {
     file: u32,
     group: Group,
     dual_stack: bool,
+    /// Several datagrams to one peer go as one message, until that is refused.
+    offload: bool,
     /// A receive is under way.
     receiving: bool,
     /// It was under way before: the next one is a repetition.
@@ -69,8 +74,7 @@ struct DoorSocket {
 impl Doors {
     /// Opens the doors that have an address. Each one's file number is its place among those that are open.
     pub(super) fn open(options: &IoOptions, sizes: Sizes, now: Instant) -> Result<Self, BindError> {
-        let submissions = (sizes.batch + SUBMISSIONS_BESIDE_BATCH) as u32;
-        let mut ring = Ring::new(submissions, sizes.completions as u32).map_err(refused)?;
+        let mut ring = Ring::new(sizes.batch as u32, sizes.completions as u32).map_err(refused)?;
         let mut opened = [None, None, None];
         let mut files = Vec::new();
         for door in DOORS {
@@ -86,6 +90,7 @@ impl Doors {
                     file,
                     group,
                     dual_stack: address.is_ipv6(),
+                    offload: true,
                     receiving: false,
                     has_received: false,
                     polling: false,
@@ -103,13 +108,22 @@ impl Doors {
         Ok(Self {
             ring,
             sockets: opened,
-            sending: SendBatch::new(sizes.batch),
+            outgoing: Outgoing::new(sizes.batch),
+            refused: Vec::with_capacity(sizes.batch.div_ceil(2)),
+            expected: 0,
             wake: options.wake,
             per_turn: options.datagrams_per_turn.max(1),
             completions: sizes.completions,
             watched: false,
             closed_until: None,
         })
+    }
+
+    /// Sees to it that the kernel cuts no messages of `door`.
+    #[cfg(test)]
+    pub(super) fn refuse_offload(&self, door: Door) {
+        let socket = self.sockets[door as usize].as_ref().expect("an open door");
+        crate::io::sys::refuse_offload(std::os::fd::AsFd::as_fd(&socket.socket)).expect("an option");
     }
 
     /// Makes the calling thread the ring's.
@@ -210,13 +224,17 @@ impl Doors {
             stats.uring.rearms += u64::from(mem::replace(&mut socket.has_received, true));
             self.ring.receive_datagrams(socket.file, socket.group, Tag::Receive(socket.door).pack())?;
         }
-        stats.calls.uring_enter += self.ring.collect(self.completions as u64)?;
-        self.reap(stats);
+        stats.calls.uring_enter += self.ring.collect(self.expected, self.completions as u64)?;
+        let left = self.sockets.iter().flatten().map(|socket| socket.queue.len()).sum::<usize>();
+        self.reap(false, stats);
+        let queued = self.sockets.iter().flatten().map(|socket| socket.queue.len()).sum::<usize>();
+        self.expected = queued - left;
         Ok(())
     }
 
-    /// Sorts out what the ring has completed.
-    fn reap(&mut self, stats: &mut IoStats) {
+    /// Sorts out what the ring has completed. With `may_send_again`, what it says of messages is about the outbox that
+    /// is still there.
+    fn reap(&mut self, may_send_again: bool, stats: &mut IoStats) {
         stats.uring.overflows += u64::from(self.ring.has_overflowed());
         // Not more than the queue holds, in case that it fills as fast as it is read.
         for _ in 0..self.completions {
@@ -228,12 +246,18 @@ impl Doors {
                         socket.on_received(&completion, stats);
                     }
                 }
-                Some(Tag::Send(door, len)) => {
+                Some(Tag::Send(sending)) => {
                     if let Err(errno) = completion.result {
-                        let stats = &mut stats.doors[door as usize];
-                        stats.datagrams_out -= 1;
-                        stats.bytes_out -= u64::from(len);
-                        stats.send_errors[SendError::of(errno) as usize] += 1;
+                        let (count, bytes) = (u64::from(sending.count), u64::from(sending.bytes));
+                        let stats = &mut stats.doors[sending.door as usize];
+                        stats.datagrams_out -= count;
+                        stats.bytes_out -= bytes;
+                        stats.offloaded_out -= if count > 1 { count } else { 0 };
+                        if may_send_again && count > 1 && may_be_for_offload(errno) {
+                            self.refused.push(sending);
+                        } else {
+                            stats.send_errors[SendError::of(errno) as usize] += count;
+                        }
                     }
                 }
                 _ => {}
@@ -241,35 +265,94 @@ impl Doors {
         }
     }
 
-    /// Hands the outbox's datagrams to the kernel, in order for each door.
+    /// Hands the outbox's datagrams to the kernel, in order. Those in a row for one peer go as one message where they can.
     pub(super) fn send(&mut self, outbox: &Outbox, stats: &mut IoStats) -> io::Result<()> {
         let datagrams = outbox.datagrams();
-        for door in DOORS {
-            let ours = (0..datagrams.len()).filter(|index| datagrams[*index].door == door);
-            let Some(socket) = &self.sockets[door as usize] else {
-                stats.doors[door as usize].no_socket += ours.count() as u64;
-                continue;
-            };
-            let mut messages = ours.map(|index| (datagrams[index].to, outbox.datagram_bytes(index)));
-            loop {
-                let mut loaded = self.sending.load(socket.dual_stack, false, &mut messages);
-                if loaded.len() == 0 {
-                    break;
-                }
-                let door_stats = &mut stats.doors[door as usize];
-                door_stats.datagrams_out += loaded.len() as u64;
-                door_stats.bytes_out += (0..loaded.len()).map(|n| loaded.len_of(n) as u64).sum::<u64>();
+        let (sockets, door_stats) = (&self.sockets, &mut stats.doors);
+        let mut first = 0;
+        let messages = iter::from_fn(|| {
+            while let Some(datagram) = datagrams.get(first) {
+                let stats = &mut door_stats[datagram.door as usize];
+                let Some(socket) = &sockets[datagram.door as usize] else {
+                    stats.no_socket += 1;
+                    first += 1;
+                    continue;
+                };
+                let count = if socket.offload { joined(&datagrams[first..]) } else { 1 };
+                let range = first..first + count;
+                first += count;
+                let message = socket.message(outbox, range);
+                stats.offloaded_out += if count > 1 { count as u64 } else { 0 };
                 // Only what fails is told, and then taken off the counts again.
-                let tag = |_: usize, len: u16| Tag::Send(door, len).pack();
-                stats.calls.uring_enter += self.ring.send(socket.file, &mut loaded, tag)?;
+                stats.datagrams_out += count as u64;
+                stats.bytes_out += message.bytes.len() as u64;
+                return Some(message);
+            }
+            None
+        });
+        let has_late = self.ring.has_overflowed();
+        stats.calls.uring_enter += self.ring.send(&mut self.outgoing, messages)?;
+        self.reap(!has_late, stats);
+        self.send_in_pieces(outbox, stats)
+    }
+
+    /// Sends the datagrams of messages that were refused as if for being several, one by one. If that helps, the door
+    /// does without from now on.
+    fn send_in_pieces(&mut self, outbox: &Outbox, stats: &mut IoStats) -> io::Result<()> {
+        while let Some(Sending { door, first, count, bytes }) = self.refused.pop() {
+            let Some(socket) = &self.sockets[door as usize] else { continue };
+            let range = usize::from(first)..usize::from(first) + usize::from(count);
+            let messages = range.map(|index| socket.message(outbox, index..index + 1));
+            let door_stats = &mut stats.doors[door as usize];
+            door_stats.datagrams_out += u64::from(count);
+            door_stats.bytes_out += u64::from(bytes);
+            let failed_before = door_stats.send_errors_total();
+            stats.calls.uring_enter += self.ring.send(&mut self.outgoing, messages)?;
+            self.reap(false, stats);
+            let door_stats = &mut stats.doors[door as usize];
+            let has_helped = door_stats.send_errors_total() - failed_before < u64::from(count);
+            if let Some(socket) = &mut self.sockets[door as usize] {
+                door_stats.offload_refused += u64::from(has_helped && socket.offload);
+                socket.offload &= !has_helped;
             }
         }
-        self.reap(stats);
         Ok(())
     }
 }
 
+/// How many of `datagrams`, the first included, can go as one message.
+fn joined(datagrams: &[OutDatagram]) -> usize {
+    let Some((first, others)) = datagrams.split_first() else { return 0 };
+    let mut joining = Joining::new(usize::from(first.len));
+    let joins = |datagram: &&OutDatagram| {
+        (datagram.door, datagram.to) == (first.door, first.to) && joining.join(usize::from(datagram.len))
+    };
+    1 + others.iter().take_while(joins).count()
+}
+
 impl DoorSocket {
+    /// The message that the outbox's datagrams in `range` are.
+    fn message<'a>(&self, outbox: &'a Outbox, range: Range<usize>) -> Message<'a> {
+        let datagram = outbox.datagrams()[range.start];
+        let bytes = outbox.datagrams_bytes(range.clone());
+        let count = range.len() as u8;
+        let sending = Sending {
+            door: self.door,
+            first: range.start as u16,
+            count,
+            // No message is longer than fits.
+            bytes: bytes.len() as u16,
+        };
+        Message {
+            file: self.file,
+            dual_stack: self.dual_stack,
+            to: datagram.to,
+            bytes,
+            segment_bytes: (count > 1).then_some(datagram.len),
+            user_data: Tag::Send(sending).pack(),
+        }
+    }
+
     fn on_received(&mut self, completion: &Completion, stats: &mut IoStats) {
         // Data can come with the end of the receive: both count.
         self.receiving &= completion.more;

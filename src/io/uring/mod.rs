@@ -5,8 +5,8 @@
 //! out only when their ring is entered, so that datagrams that arrive between ticks disturb nobody, while one byte
 //! on a stream ends the sleep: a single ring could wait for a number of completions, but not for certain ones.
 //!
-//! A busy turn at a tick enters the kernel once to sleep, once to receive some thirty datagrams each time, and once to
-//! send everything (per outbox of at most [`BATCH_MAX`] datagrams).
+//! A busy turn at a tick enters the kernel three times: to sleep, to receive everything, and to send everything (of at
+//! most [`BATCH_MAX`] datagrams; more go in further entries).
 //!
 //! A ring belongs to one thread. The loop may be bound by one thread and turned by another, but then always by that.
 
@@ -26,10 +26,10 @@ use self::tag::Tag;
 use crate::io::sockets::is_exhaustion;
 use crate::io::sys::{Completion, Ring, SignalFd, Waited};
 use crate::io::{
-    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn,
-    WorkHistogram, clock, sockets,
+    ACCEPT_PAUSE, AEGIS_TCP, BUSY_POLL_MAX, BindError, Clock, IoOptions, IoStats, StopHandle, Turn, Wake,
+    WorkHistogram, clock, core_deadline, sockets,
 };
-use crate::seam::{Core, Door, Outbox};
+use crate::seam::{Core, DATAGRAM_BYTES_MAX, Door, Outbox};
 use crate::time::{Duration, Instant};
 
 /// Completions of the control ring handled in one turn; the others keep their place.
@@ -38,9 +38,14 @@ const COMPLETIONS_PER_TURN: usize = 256;
 /// Requests that the control ring queues before it has to submit.
 const CONTROL_SUBMISSIONS: u32 = 512;
 
-/// Datagrams that the core can queue between flushes, and so the most that go in one entry.
-const BATCH_MAX: usize = 1024;
+/// Datagrams that the core can queue between flushes, and so the most that go in one entry: two for each session, which
+/// is a snapshot and something beside it.
+const BATCH_MAX: usize = 2048;
 const BATCH_MIN: usize = 128;
+
+/// Bytes for them, on average: snapshots are no longer than this as a rule, and what goes beside them is far shorter.
+const BATCH_DATAGRAM_BYTES: usize = 500;
+const _: () = assert!(BATCH_MIN * BATCH_DATAGRAM_BYTES >= DATAGRAM_BYTES_MAX);
 
 /// Buffers of a door: the kernel's bound, and fewer than that are never worth it.
 const BUFFERS_MAX: usize = 1 << 15;
@@ -67,6 +72,9 @@ pub struct UringLoop {
     flushes_per_turn: usize,
     /// The core had more to send than one turn allows.
     unsent: bool,
+    wake: Wake,
+    /// What the core was last advanced to.
+    advanced_to: Instant,
     busy_poll: Duration,
     /// The rings belong to a thread.
     enabled: bool,
@@ -109,7 +117,7 @@ impl Sizes {
         // What a turn takes, and never less than twice the sessions: with too few the kernel stops receiving.
         let datagrams = options.datagrams_per_turn.max(options.sessions_max.saturating_mul(2));
         let buffers = datagrams.clamp(BUFFERS_MIN, BUFFERS_MAX).next_power_of_two();
-        let batch = options.sessions_max.clamp(BATCH_MIN, BATCH_MAX);
+        let batch = options.sessions_max.saturating_mul(2).clamp(BATCH_MIN, BATCH_MAX);
         // Every buffer, every failed sending, and the ends of receives.
         let completions = (Door::COUNT * buffers + batch + 16).next_power_of_two().min(COMPLETIONS_MAX);
         Self { buffers: buffers as u16, completions, batch }
@@ -143,6 +151,7 @@ impl UringLoop {
     fn bind_sized(options: &IoOptions, sizes: Sizes) -> Result<Self, BindError> {
         let setup = |what| move |source| BindError::Setup { what, source };
         let clock = Clock::new();
+        Ring::probe().map_err(refused)?;
         let completions = (2 * options.streams_max + 1024).next_power_of_two().min(COMPLETIONS_MAX);
         let mut control = Ring::new(CONTROL_SUBMISSIONS, completions as u32).map_err(refused)?;
         let doors = Doors::open(options, sizes, clock.now())?;
@@ -170,7 +179,7 @@ impl UringLoop {
             }
             None => None,
         };
-        control.register_files(&files).map_err(setup("the registered files"))?;
+        control.register_files(&files).map_err(refused)?;
         Ok(Self {
             control,
             doors,
@@ -179,12 +188,19 @@ impl UringLoop {
             signals,
             stop,
             listener,
-            outbox: Outbox::new(sizes.batch, STREAM_OPS),
+            outbox: Outbox::with_bytes(
+                sizes.batch,
+                (sizes.batch * BATCH_DATAGRAM_BYTES).max(DATAGRAM_BYTES_MAX),
+                STREAM_OPS,
+            ),
             // Room for an answer to everything that a turn can bring, and for a snapshot to everyone.
             flushes_per_turn: 4
-                + (options.datagrams_per_turn.saturating_add(2 * options.sessions_max)).div_ceil(sizes.batch)
+                + (options.datagrams_per_turn.saturating_add(2 * options.sessions_max))
+                    .div_ceil(sizes.batch * BATCH_DATAGRAM_BYTES / DATAGRAM_BYTES_MAX + 1)
                 + options.streams_max.div_ceil(STREAM_OPS),
             unsent: false,
+            wake: options.wake,
+            advanced_to: clock.now(),
             busy_poll: options.busy_poll.min(BUSY_POLL_MAX),
             enabled: false,
             stats: IoStats::default(),
@@ -277,7 +293,7 @@ impl UringLoop {
                 Some(Tag::DoorReadable(door)) => self.doors.on_poll(door, &completion),
                 Some(Tag::StreamBytes(id)) => self.streams.on_bytes(id, &completion, core, &mut turning)?,
                 Some(Tag::StreamWritable(id)) => self.streams.on_writable(id, core, &mut turning)?,
-                Some(Tag::Receive(_) | Tag::Send(..)) | None => {}
+                Some(Tag::Receive(_) | Tag::Send(_)) | None => {}
             }
         }
         self.streams.cut_lingering(&mut turning)?;
@@ -288,6 +304,7 @@ impl UringLoop {
         let now = turning.now;
         let ticks = core.next_tick().is_some_and(|due| due <= now);
         core.advance(now);
+        self.advanced_to = now;
         self.transmit(core, now)?;
         if ticks {
             // From when the loop woke: taking the tick's datagrams in is part of its work.
@@ -310,8 +327,7 @@ impl UringLoop {
             listener.accept(&mut turning)?;
         }
         let deadline = [
-            core.next_deadline(),
-            next_tick,
+            core_deadline(core, self.wake, self.advanced_to),
             self.streams.next_deadline(),
             self.doors.next_deadline(next_tick),
             self.listener.as_ref().and_then(|listener| listener.paused_until),

@@ -1,7 +1,7 @@
 //! What a completion is about, packed into the user data of its request.
 
 use crate::io::DOORS;
-use crate::io::sys::{NOBODY, USER_DATA_BITS};
+use crate::io::sys::{NOBODY, SEGMENTS_MAX, USER_DATA_BITS};
 use crate::seam::{Door, StreamId};
 
 /// What a request is for.
@@ -17,13 +17,27 @@ pub(super) enum Tag {
     DoorReadable(Door),
     /// Receiving a door's datagrams.
     Receive(Door),
-    /// Sending a datagram of this length.
-    Send(Door, u16),
+    /// Sending datagrams.
+    Send(Sending),
     /// Receiving a stream's bytes. Of the generation, only the low [`GENERATION_BITS`].
     StreamBytes(StreamId),
     /// A stream can be written. As above.
     StreamWritable(StreamId),
 }
+
+/// Datagrams of the outbox that go as one message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sending {
+    pub(super) door: Door,
+    /// The number of the first.
+    pub(super) first: u16,
+    /// How many they are: one, or up to [`SEGMENTS_MAX`].
+    pub(super) count: u8,
+    /// Bytes of all together.
+    pub(super) bytes: u16,
+}
+
+const _: () = assert!(SEGMENTS_MAX <= u8::MAX as usize);
 
 /// How much of a stream's generation a tag holds. A completion is at most a turn or two behind the slot's next
 /// generation, so that is plenty.
@@ -42,7 +56,10 @@ impl Tag {
             Self::Stop => (2, 0),
             Self::DoorReadable(door) => (3, door as u64),
             Self::Receive(door) => (4, door as u64),
-            Self::Send(door, len) => (5, door as u64 | u64::from(len) << 32),
+            Self::Send(sending) => {
+                let what = u64::from(sending.first) << 16 | u64::from(sending.count) << 8;
+                (5, sending.door as u64 | what | u64::from(sending.bytes) << 32)
+            }
             Self::StreamBytes(id) => (6, stream(id)),
             Self::StreamWritable(id) => (7, stream(id)),
         };
@@ -56,7 +73,7 @@ impl Tag {
         }
         let low = user_data as u32;
         let high = (user_data >> 32) as u16;
-        let door = || DOORS.get(low as usize).copied();
+        let door = || DOORS.get(usize::from(low as u8)).copied();
         let stream = StreamId { index: low, generation: u32::from(high) };
         match user_data >> KIND_SHIFT {
             0 => Some(Self::Accept),
@@ -64,7 +81,10 @@ impl Tag {
             2 => Some(Self::Stop),
             3 => door().map(Self::DoorReadable),
             4 => door().map(Self::Receive),
-            5 => door().map(|door| Self::Send(door, high)),
+            5 => door().map(|door| {
+                let (first, count) = ((low >> 16) as u16, (low >> 8) as u8);
+                Self::Send(Sending { door, first, count, bytes: high })
+            }),
             6 => Some(Self::StreamBytes(stream)),
             7 => Some(Self::StreamWritable(stream)),
             _ => None,
@@ -90,7 +110,8 @@ mod tests {
             Tag::Stop,
             Tag::DoorReadable(Door::Rtype),
             Tag::Receive(Door::Fignet),
-            Tag::Send(Door::Aegis, 1200),
+            Tag::Send(Sending { door: Door::Fignet, first: 0xFFFE, count: 64, bytes: 65_000 }),
+            Tag::Send(Sending { door: Door::Aegis, first: 7, count: 1, bytes: 1200 }),
             Tag::StreamBytes(id),
             Tag::StreamWritable(id),
         ] {

@@ -5,6 +5,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::time;
 
 use super::*;
+use crate::io::SendError;
 use crate::seam::Input;
 
 /// Remembers the numbers that datagrams carry, and answers each.
@@ -100,6 +101,49 @@ fn case_70_exhausted_buffers_are_survived() {
     burst(&mut server, &client, 400);
     let stats = server.stats().uring;
     assert!(stats.no_buffers > 0 && stats.rearms > 0, "{stats:?}");
+}
+
+/// Answers to one peer in a row go as one message; where the kernel cannot cut that, they go alone and in order, nothing
+/// is lost, and it is not asked again.
+#[test]
+fn case_55_refused_offload_is_switched_off() {
+    let Some((mut server, client)) = small(Sizes { buffers: 256, completions: 1024, batch: 128 }) else {
+        return;
+    };
+    client.set_read_timeout(Some(time::Duration::from_secs(20))).expect("a timeout");
+    for (round, refused) in [(1, false), (2, true), (3, true)] {
+        if refused {
+            server.doors.refuse_offload(Door::Aegis);
+        }
+        (0..4_u32).for_each(|n| assert_eq!(client.send(&n.to_be_bytes()).expect("sent"), 4));
+        let mut core = Numbers::default();
+        while core.told.len() < 4 {
+            server.run_turn(&mut core).expect("the loop goes on");
+        }
+        (0..4).for_each(|_| assert_eq!(client.recv(&mut [0; 8]).expect("an answer"), 1));
+        let stats = server.stats().doors[0];
+        assert_eq!(
+            (stats.datagrams_out, stats.bytes_out, stats.send_errors_total()),
+            (4 * round, 4 * round, 0)
+        );
+        assert_eq!((stats.offloaded_out, stats.offload_refused), (4, u64::from(refused)));
+    }
+}
+
+/// An address that nothing can be sent to is no reason to switch anything off: a peer chooses its own.
+#[test]
+fn case_55_a_refused_address_switches_nothing_off() {
+    let Some((mut server, client)) = small(Sizes { buffers: 256, completions: 1024, batch: 128 }) else {
+        return;
+    };
+    let nowhere = "127.0.0.1:0".parse().expect("an address: no port");
+    let here = client.local_addr().expect("its address");
+    let to = [here, here, nowhere, nowhere, nowhere];
+    let mut core = Numbers { answers: to.map(|to| (Door::Aegis, to)).to_vec(), ..Numbers::default() };
+    server.run_turn(&mut core).expect("one turn");
+    let stats = server.stats().doors[0];
+    assert_eq!((stats.datagrams_out, stats.bytes_out, stats.offloaded_out), (2, 2, 2));
+    assert_eq!((stats.send_errors[SendError::Invalid as usize], stats.offload_refused), (3, 0));
 }
 
 /// Accepted by the kernel, but the loop goes before it has looked: the connection is closed and not left hanging in a

@@ -19,7 +19,7 @@ use crate::wire::rtype::message::{
 use crate::wire::rtype::snapshot::EntityState;
 use crate::wire::rtype::{Header, Packet, PacketWriter};
 
-/// A broken client: this many malformed packets or messages within [`MALFORMED_SPAN`] end its connection.
+/// A broken client: this many malformed packets or messages within 5 s end its connection.
 pub const MALFORMED_MAX: usize = 100;
 const MALFORMED_SPAN: Duration = Duration::from_secs(5);
 

@@ -144,6 +144,10 @@ impl Game for RtypeGame {
         self.pilots[player.index()].ship()
     }
 
+    fn playfield(&self) -> [i32; 2] {
+        [rules::FIELD_WIDTH, rules::FIELD_HEIGHT]
+    }
+
     fn state_hash(&self) -> u64 {
         let mut digest = Digest::new();
         self.population.digest(&mut digest);

@@ -6,16 +6,20 @@ use std::process::ExitCode;
 use tickwire::heap::Heap;
 use tickwire::io::pin_thread;
 
+mod capacity;
 mod cli;
 mod driver;
 mod pace;
+mod page;
 mod peer;
+mod process;
+mod stats;
 mod sys;
 mod table;
 mod usage;
 mod work;
 
-use self::cli::Command;
+use self::cli::{Command, Seat};
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -33,19 +37,23 @@ fn main() -> ExitCode {
 fn run() -> Result<(), String> {
     match cli::parse() {
         Command::Compare(plan) => driver::compare(&plan),
-        Command::Serve { peer, job, core } => {
-            pin(core)?;
+        Command::Capacity(plan) => capacity::find(&plan),
+        Command::Serve { peer, job, seat } => {
+            sit(&seat)?;
             println!("{}", peer::serve(&peer, &job)?.to_line());
             Ok(())
         }
-        Command::Play { peer, job, core, port } => {
-            pin(core)?;
+        Command::Play { peer, job, seat, port } => {
+            sit(&seat)?;
             println!("{}", peer::play(&peer, &job, port)?.to_line());
             Ok(())
         }
     }
 }
 
-fn pin(core: u32) -> Result<(), String> {
-    pin_thread(core).map_err(|error| format!("core {core}: {error}"))
+fn sit(seat: &Seat) -> Result<(), String> {
+    if seat.goes_first {
+        sys::go_first()?;
+    }
+    pin_thread(seat.core).map_err(|error| format!("core {}: {error}", seat.core))
 }

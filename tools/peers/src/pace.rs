@@ -4,9 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::usage::{Mark, process_cpu_ns};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::usage::{Mark, Works, process_cpu_ns};
 use crate::work::{
     ClientReport, EVENT_BYTES, EVENT_INTERVAL, JOIN_MAX, Job, Part, SNAPSHOT_BYTES, ServerReport, TAIL_TICKS,
     TICK, Tally, WARM_UP_TICKS, fill,
@@ -28,6 +30,11 @@ pub trait Host {
 
     /// Brings what was sent on its way, as well as everything the library itself has to say.
     fn flush(&mut self);
+
+    /// Passes the time until the next tick.
+    fn sleep(&mut self, time: Duration) {
+        thread::sleep(time);
+    }
 }
 
 /// The side of one client.
@@ -75,25 +82,30 @@ pub fn say_ready(port: u16) {
 /// Serves until the job is done.
 pub fn serve(job: &Job, mut host: impl Host) -> Result<ServerReport, String> {
     say_ready(host.port());
-    let mut beat = Beat::new();
+    let mut beat = Beat::new(job.phase);
+    let mut works = Works::new(job);
     let joining = Instant::now();
     while host.clients() < job.clients {
         if joining.elapsed() > JOIN_MAX {
             return Err(format!("only {} of {} clients came in", host.clients(), job.clients));
         }
-        beat.wait();
+        beat.wait(|time| host.sleep(time));
         host.receive();
         host.flush();
     }
     let (mut snapshot, mut event) = ([0; SNAPSHOT_BYTES], [0; EVENT_BYTES]);
-    let (mut inputs, mut snapshots, mut events) = (0, 0, 0);
+    let (mut inputs, mut events, mut late_ticks) = (0, 0, 0);
     let mut mark = None;
     let mut report = ServerReport::default();
     for tick in 0.. {
-        beat.wait();
+        let is_late = beat.wait(|time| host.sleep(time));
         let stage = job.stage(tick);
         match stage {
-            Stage::Window if mark.is_none() => mark = Some(Mark::now()),
+            Stage::Window if mark.is_none() => {
+                mark = Some(Mark::now(job));
+                // Marking is no work.
+                works.note(false);
+            }
             Stage::Tail => {
                 if let Some(mark) = mark.take() {
                     report = mark.report();
@@ -109,13 +121,16 @@ pub fn serve(job: &Job, mut host: impl Host) -> Result<ServerReport, String> {
         fill(&mut event, tick, part);
         host.send(&snapshot, has_event.then_some(&event));
         host.flush();
+        works.note(stage == Stage::Window);
         if stage == Stage::Window {
             inputs += received;
-            snapshots += job.clients as u64;
+            late_ticks += u64::from(is_late);
             events += if has_event { job.clients as u64 } else { 0 };
         }
     }
-    Ok(ServerReport { ticks: job.ticks, inputs, snapshots, events, ..report })
+    let snapshots = (job.snapshots_per_tick() * job.ticks as f64) as u64;
+    let work_p999_ns = works.p999_ns();
+    Ok(ServerReport { ticks: job.ticks, late_ticks, work_p999_ns, inputs, snapshots, events, ..report })
 }
 
 /// Clients that set out in one tick: enough to be quick, few enough to be let in.
@@ -130,10 +145,10 @@ pub fn play<G: Guest>(
     let is_over = end_of_input();
     let mut guests: Vec<G> = Vec::with_capacity(job.clients);
     let mut tally = Tally::default();
-    let mut beat = Beat::new();
+    let mut beat = Beat::new(job.phase);
     let mut tick = 0u8;
     while !is_over.load(Ordering::Relaxed) {
-        beat.wait();
+        beat.wait(thread::sleep);
         tick = tick.wrapping_add(1);
         for number in guests.len()..job.clients.min(guests.len() + NEWCOMERS_PER_TICK) {
             guests.push(make(number)?);
@@ -163,20 +178,35 @@ fn end_of_input() -> Arc<AtomicBool> {
 /// Sixty times a second. What is late is caught up with, up to a point.
 struct Beat {
     next: Instant,
+    phase: Duration,
 }
 
 impl Beat {
-    fn new() -> Self {
-        Self { next: Instant::now() }
+    fn new(phase: Duration) -> Self {
+        Self { next: next_beat(phase), phase }
     }
 
-    fn wait(&mut self) {
+    /// Returns whether the tick begins a whole tick late.
+    fn wait(&mut self, sleep: impl FnOnce(Duration)) -> bool {
         self.next += TICK;
         let now = Instant::now();
         match self.next.checked_duration_since(now) {
-            Some(left) => thread::sleep(left),
-            None if now - self.next > 4 * TICK => self.next = now,
+            Some(left) => sleep(left),
+            None if now - self.next > 4 * TICK => {
+                self.next = next_beat(self.phase);
+                return true;
+            }
             None => {}
         }
+        self.next.elapsed() >= TICK
     }
+}
+
+/// The next moment that is `phase` into a tick by the system's clock: so servers and clients that are to be compared
+/// never get into each other's way in another manner than in the last run.
+pub fn next_beat(phase: Duration) -> Instant {
+    let (now, time) = (Instant::now(), clock_gettime(ClockId::Monotonic));
+    let since_boot = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
+    let into_tick = Duration::from_nanos((since_boot.as_nanos() % TICK.as_nanos()) as u64);
+    now + (TICK + phase - into_tick)
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::driver::{Entry, Plan, Run};
+use crate::stats::{Median, median};
 use crate::work::EVENT_INTERVAL;
 
 /// The peer that the others are compared with.
@@ -13,7 +14,7 @@ const HEADINGS: [&str; 12] = [
     "clients",
     "peer",
     "CPU per message, µs",
-    "of the floor's",
+    "of the floor's (95 %)",
     "CPU per client, % of a core",
     "ticks per s",
     "allocations per tick",
@@ -32,9 +33,20 @@ impl Run {
         self.server.cpu_ns as f64 / 1000.0 / messages.max(1) as f64
     }
 
+    /// The same in terms of what the yardstick took of the processor meanwhile.
+    fn relative_cpu(&self) -> f64 {
+        let yardstick = self.server.beside_ns as f64 / self.server.wall_ns.max(1) as f64;
+        self.cpu_us_per_message() / yardstick.max(1e-9)
+    }
+
+    /// Whether one of the processors was so full that the yardstick cannot have done all of its work: it is none then.
+    fn is_crowded(&self) -> bool {
+        self.tick_rate_hz() < 59.0 || self.play.busy_percent() > 80.0
+    }
+
     /// Share of one processor per client, in percent.
     fn cpu_percent_per_client(&self) -> f64 {
-        100.0 * self.server.cpu_ns as f64 / self.server.wall_ns.max(1) as f64 / self.clients as f64
+        100.0 * self.server.cpu_ns as f64 / self.server.wall_ns.max(1) as f64 / self.job.clients as f64
     }
 
     fn allocations_per_tick(&self) -> f64 {
@@ -48,34 +60,29 @@ impl Run {
     /// Share of what should have come, in percent: inputs, snapshots, events. More than 100 is told as it is: messages
     /// that came twice; of inputs, which come by the clients' clock, also ticks of the server that were late.
     fn delivery_percent(&self) -> [f64; 3] {
-        let due = self.clients as f64 * self.server.ticks as f64;
+        let due = self.job.clients as f64 * self.server.ticks as f64;
         let percent = |came: u64, due: f64| 100.0 * came as f64 / due.max(1.0);
         let tally = &self.play.tally;
         [
             percent(self.server.inputs, due),
-            percent(tally.snapshots, due),
+            percent(tally.snapshots, due / self.job.snapshot_interval as f64),
             percent(tally.events, due / EVENT_INTERVAL as f64),
         ]
     }
 
     /// Bytes over the wire per client and tick, both ways, headers included.
     fn wire_bytes_per_tick(&self) -> f64 {
-        self.server.wire_bytes as f64 / self.clients as f64 / self.server.ticks.max(1) as f64
+        self.server.wire_bytes as f64 / self.job.clients as f64 / self.server.ticks.max(1) as f64
     }
 
     /// Datagrams per client and tick, both ways.
     fn datagrams_per_tick(&self) -> f64 {
-        self.server.datagrams as f64 / self.clients as f64 / self.server.ticks.max(1) as f64
+        self.server.datagrams as f64 / self.job.clients as f64 / self.server.ticks.max(1) as f64
     }
 
     /// Ticks in a second: below 60, the server's processor is full.
     fn tick_rate_hz(&self) -> f64 {
         self.server.ticks as f64 * 1e9 / self.server.wall_ns.max(1) as f64
-    }
-
-    /// How busy the clients' processor was, in percent: near 100 they and not the server are measured.
-    fn clients_cpu_percent(&self) -> f64 {
-        100.0 * self.play.cpu_ns as f64 / self.play.wall_ns.max(1) as f64
     }
 }
 
@@ -86,7 +93,7 @@ pub fn brief(run: &Run) -> String {
         "{:.2} us a message, delivery {inputs:.1} / {snapshots:.1} / {events:.1} %, {:.0} B a snapshot, clients {:.0} % busy",
         run.cpu_us_per_message(),
         run.play.tally.snapshot_bytes as f64 / run.play.tally.snapshots.max(1) as f64,
-        run.clients_cpu_percent(),
+        run.play.busy_percent(),
     )
 }
 
@@ -101,52 +108,55 @@ pub fn markdown(entries: &[Entry], plan: &Plan) -> String {
             let _ = writeln!(text, "| {} | {} | failed: {why} |", entry.clients, entry.peer);
             continue;
         }
-        let of = |figure: fn(&Run) -> f64| Spread::new(entry.runs.iter().map(figure));
-        let cpu = of(Run::cpu_us_per_message);
+        let of = |figure: fn(&Run) -> f64| {
+            let mut figures: Vec<f64> = entry.runs.iter().map(figure).collect();
+            median(&mut figures).unwrap_or(0.0)
+        };
         let ratio = ratio_to_floor(entries, entry).map_or("–".to_owned(), |ratio| {
-            format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.least, ratio.most)
+            format!("{:.2} ({:.2} to {:.2})", ratio.value, ratio.low, ratio.high)
         });
         let cells = [
             entry.clients.to_string(),
             entry.peer.clone(),
-            format!("{:.2} ({:.2} to {:.2})", cpu.median, cpu.least, cpu.most),
+            format!("{:.2}", of(Run::cpu_us_per_message)),
             ratio,
-            format!("{:.3}", of(Run::cpu_percent_per_client).median),
-            format!("{:.1}", of(Run::tick_rate_hz).median),
-            format!("{:.1}", of(Run::allocations_per_tick).median),
-            format!("{:.1}", of(Run::memory_mib).median),
+            format!("{:.3}", of(Run::cpu_percent_per_client)),
+            format!("{:.1}", of(Run::tick_rate_hz)),
+            format!("{:.1}", of(Run::allocations_per_tick)),
+            format!("{:.1}", of(Run::memory_mib)),
             format!(
                 "{:.1} / {:.1} / {:.1}",
-                of(|run| run.delivery_percent()[0]).median,
-                of(|run| run.delivery_percent()[1]).median,
-                of(|run| run.delivery_percent()[2]).median,
+                of(|run| run.delivery_percent()[0]),
+                of(|run| run.delivery_percent()[1]),
+                of(|run| run.delivery_percent()[2]),
             ),
-            format!("{:.2}", of(Run::datagrams_per_tick).median),
-            format!("{:.0}", of(Run::wire_bytes_per_tick).median),
-            format!("{:.0}", of(Run::clients_cpu_percent).median),
+            format!("{:.2}", of(Run::datagrams_per_tick)),
+            format!("{:.0}", of(Run::wire_bytes_per_tick)),
+            format!("{:.0}", of(|run| run.play.busy_percent())),
         ];
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     let failed: usize = entries.iter().map(|entry| plan.rounds - entry.runs.len()).sum();
     let _ = writeln!(
         text,
-        "\nMedian (least to most) of {} alternating runs of {} s each; {failed} runs failed.",
+        "\nMedians of {} rounds of {} s each; {failed} runs failed.",
         plan.rounds,
         plan.ticks / 60
     );
     text
 }
 
-/// The ratios to the floor's runs of the same rounds, if there are any: what the machine did meanwhile is in both.
-fn ratio_to_floor(entries: &[Entry], entry: &Entry) -> Option<Spread> {
+/// The ratio to the floor's run of the same round, each against the yardstick that ran beside it, if there is a floor.
+fn ratio_to_floor(entries: &[Entry], entry: &Entry) -> Option<Median> {
     let floor = entries.iter().find(|other| other.peer == FLOOR && other.clients == entry.clients)?;
     let ratio = |run: &Run| {
         let same_round = floor.runs.iter().find(|other| other.round == run.round)?;
-        Some(run.cpu_us_per_message() / same_round.cpu_us_per_message())
+        match run.is_crowded() {
+            true => Some(run.cpu_us_per_message() / same_round.cpu_us_per_message()),
+            false => Some(run.relative_cpu() / same_round.relative_cpu()),
+        }
     };
-    let mut ratios = entry.runs.iter().filter_map(ratio).peekable();
-    ratios.peek()?;
-    Some(Spread::new(ratios))
+    Median::of(entry.runs.iter().filter_map(ratio))
 }
 
 /// A bar for everyone, in groups by the number of clients.
@@ -154,19 +164,16 @@ pub fn svg(entries: &[Entry]) -> String {
     const ROW: usize = 22;
     const LEFT: usize = 190;
     const BARS: f64 = 400.0;
-    let bars: Vec<(&Entry, Spread)> = entries
-        .iter()
-        .filter(|entry| !entry.runs.is_empty())
-        .map(|entry| (entry, Spread::new(entry.runs.iter().map(Run::cpu_us_per_message))))
-        .collect();
-    let most = bars.iter().map(|(_, cpu)| cpu.most).fold(1e-9, f64::max);
+    let ratio = |entry| Some((entry, ratio_to_floor(entries, entry)?));
+    let bars: Vec<(&Entry, Median)> = entries.iter().filter_map(ratio).collect();
+    let most = bars.iter().map(|(_, ratio)| ratio.high).fold(1e-9, f64::max);
     let (width, height) = (LEFT + BARS as usize + 80, 40 + ROW * bars.len());
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n\
-         <text x=\"8\" y=\"20\" font-size=\"14\">Processor time of the server per message, µs: median, least to most</text>\n",
+         <text x=\"8\" y=\"20\" font-size=\"14\">Processor time of the server per message, of the floor's: median, 95 % interval</text>\n",
     );
-    for (row, (entry, cpu)) in bars.iter().enumerate() {
+    for (row, (entry, ratio)) in bars.iter().enumerate() {
         let y = 34 + row * ROW;
         let at = |value: f64| LEFT as f64 + BARS * value / most;
         let colour = match entry.peer.as_str() {
@@ -184,47 +191,12 @@ pub fn svg(entries: &[Entry]) -> String {
             LEFT - 6,
             entry.peer,
             entry.clients,
-            at(cpu.median) - LEFT as f64,
-            at(cpu.least),
-            at(cpu.most),
-            at(cpu.most) + 6.0,
-            cpu.median,
+            at(ratio.value) - LEFT as f64,
+            at(ratio.low),
+            at(ratio.high),
+            at(ratio.high) + 6.0,
+            ratio.value,
         );
     }
     text + "</svg>\n"
-}
-
-/// The middle of several values, and their ends.
-#[derive(Clone, Copy, Debug)]
-struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn new(values: impl Iterator<Item = f64>) -> Self {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        let (Some(&least), Some(&most)) = (values.first(), values.last()) else {
-            return Self { least: 0.0, median: 0.0, most: 0.0 };
-        };
-        let middle = values.len() / 2;
-        let median =
-            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
-        Self { least, median, most }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_spread_is_the_middle_and_the_ends() {
-        let odd = Spread::new([3.0, 1.0, 2.0].into_iter());
-        assert_eq!((odd.least, odd.median, odd.most), (1.0, 2.0, 3.0));
-        let even = Spread::new([4.0, 1.0, 2.0, 8.0].into_iter());
-        assert_eq!((even.least, even.median, even.most), (1.0, 3.0, 8.0));
-    }
 }

@@ -15,8 +15,8 @@ pub const EVENT_BYTES: usize = 27;
 pub const EVENT_INTERVAL: u64 = 12;
 
 /// Ticks of play before the window that is measured, and after it: what was sent last may still arrive.
-pub const WARM_UP_TICKS: u64 = 90;
-pub const TAIL_TICKS: u64 = 60;
+pub const WARM_UP_TICKS: u64 = 60;
+pub const TAIL_TICKS: u64 = 30;
 
 /// How long everybody may take to join.
 pub const JOIN_MAX: Duration = Duration::from_secs(30);
@@ -27,6 +27,27 @@ pub struct Job {
     pub clients: usize,
     /// Ticks of the window.
     pub ticks: u64,
+    /// Ticks from one snapshot of a client to its next. Only the floor and tickwire know others than 1.
+    pub snapshot_interval: u64,
+    /// Where in a tick by the system's clock this process begins its own.
+    pub phase: Duration,
+    /// The server that runs beside this one to be compared with, by its process, or 0.
+    pub beside_pid: u32,
+}
+
+/// Clients that get their snapshots in the same tick, as a room's players do.
+const ROOM: u64 = 4;
+
+impl Job {
+    /// Whether client `number` gets a snapshot in tick `tick`: rooms take turns.
+    pub fn is_snapshot_due(&self, number: usize, tick: u64) -> bool {
+        (number as u64 / ROOM + tick).is_multiple_of(self.snapshot_interval)
+    }
+
+    /// Snapshots of one tick, in the mean of an interval.
+    pub fn snapshots_per_tick(&self) -> f64 {
+        self.clients as f64 / self.snapshot_interval as f64
+    }
 }
 
 /// Where a message belongs: its first byte. Only those of the window are counted.
@@ -42,7 +63,13 @@ pub struct ServerReport {
     /// Processor time of the whole process, all threads.
     pub cpu_ns: u64,
     pub wall_ns: u64,
+    /// Processor time of the server beside.
+    pub beside_ns: u64,
     pub ticks: u64,
+    /// Ticks that began a whole tick late.
+    pub late_ticks: u64,
+    /// Processor time of a tick, receiving included: the 99.9th percentile.
+    pub work_p999_ns: u64,
     pub inputs: u64,
     pub snapshots: u64,
     pub events: u64,
@@ -62,6 +89,13 @@ pub struct ClientReport {
     /// Processor time from first to last.
     pub cpu_ns: u64,
     pub wall_ns: u64,
+}
+
+impl ClientReport {
+    /// How busy the clients' processor was, in percent: near 100 they and not the server are measured.
+    pub fn busy_percent(&self) -> f64 {
+        100.0 * self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+    }
 }
 
 /// Messages of the window that came to the clients.
@@ -86,6 +120,14 @@ impl Tally {
             EVENT_BYTES => self.events += 1,
             _ => {}
         }
+    }
+
+    #[cfg(feature = "quinn")]
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Self) {
+        self.snapshots += other.snapshots;
+        self.snapshot_bytes += other.snapshot_bytes;
+        self.events += other.events;
     }
 }
 
@@ -135,7 +177,10 @@ macro_rules! line {
 line!(ServerReport {
     cpu_ns: cpu_ns,
     wall_ns: wall_ns,
+    beside_ns: beside_ns,
     ticks: ticks,
+    late_ticks: late_ticks,
+    work_p999_ns: work_p999_ns,
     inputs: inputs,
     snapshots: snapshots,
     events: events,
@@ -167,6 +212,16 @@ mod tests {
         let line = ClientReport { tally, cpu_ns: 5, wall_ns: 6 }.to_line();
         assert_eq!(ClientReport::from_line(&line).unwrap().to_line(), line);
         assert!(ClientReport::from_line("report what=1").is_none());
+    }
+
+    #[test]
+    fn everyone_gets_one_snapshot_in_an_interval() {
+        let job = Job { clients: 10, ticks: 1, snapshot_interval: 3, phase: Duration::ZERO, beside_pid: 0 };
+        for number in 0..job.clients {
+            let due = (0..3).filter(|&tick| job.is_snapshot_due(number, tick)).count();
+            assert_eq!(due, 1, "client {number}");
+        }
+        assert!(job.is_snapshot_due(0, 0) && job.is_snapshot_due(3, 0) && !job.is_snapshot_due(4, 0));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::process::Command;
 #[test]
 fn the_floor_and_tickwire_deliver() {
     let svg = std::env::temp_dir().join(format!("tickwire-peers-{}.svg", std::process::id()));
+    let page = svg.with_extension("md");
+    std::fs::write(&page, "before\n<!-- peers: begin -->old<!-- peers: end -->\nafter\n").expect("a page");
     let output = Command::new(env!("CARGO_BIN_EXE_tickwire-peers"))
         .args([
             "--shared-net",
@@ -21,6 +23,8 @@ fn the_floor_and_tickwire_deliver() {
         // One processor is all that every machine has.
         .args(["--server-core", "0", "--client-core", "0", "--svg"])
         .arg(&svg)
+        .arg("--write")
+        .arg(&page)
         .output()
         .expect("the tool runs");
     let table = String::from_utf8(output.stdout).expect("UTF-8");
@@ -32,13 +36,21 @@ fn the_floor_and_tickwire_deliver() {
         let delivery: Vec<f64> = cells[9].split(" / ").map(|cell| cell.parse().expect("a number")).collect();
         assert_eq!(delivery.len(), 3, "{row}");
         assert!(delivery.iter().all(|&percent| percent > 95.0 && percent < 105.0), "{row}");
-        let cpu: f64 = cells[3].split(' ').next().expect("a median").parse().expect("a number");
-        assert!(cpu > 0.0, "{row}");
+        let cpu: f64 = cells[3].parse().expect("a number");
+        let ratio: f64 = cells[4].split(' ').next().expect("a median").parse().expect("a number");
+        assert!(cpu > 0.0 && ratio > 0.0 && ratio.is_finite(), "{row}");
     }
     let chart = std::fs::read_to_string(&svg).expect("a chart");
     std::fs::remove_file(&svg).expect("it is there");
     assert!(chart.starts_with("<svg") && chart.ends_with("</svg>\n"));
     assert_eq!(chart.matches("<rect").count(), 3, "the ground and two bars");
+    let written = std::fs::read_to_string(&page).expect("the page");
+    std::fs::remove_file(&page).expect("it is there");
+    let table = table.trim();
+    assert!(written.contains(table) && written.contains("--shared-net --peers floor,tickwire"), "{written}");
+    assert!(
+        written.starts_with("before\n<!--") && written.ends_with("-->\nafter\n") && !written.contains("old")
+    );
 }
 
 /// A peer that is not there is said to be missing, and nothing else is made of it.

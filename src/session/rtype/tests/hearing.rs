@@ -1,5 +1,7 @@
 //! What a packet brings, and what is dropped (2.2, 5.3, 5.4, 7), and the times of a connection.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::model::PlayerInput;
 
@@ -310,4 +312,45 @@ fn nothing_is_left_of_the_connection_before() {
 fn messages_have_their_types() {
     assert_eq!([Input::KIND, Ping::KIND, Disconnect::KIND, QueryEntity::KIND], [2, 3, 4, 0x13]);
     assert_eq!([CreateEntity::KIND, DestroyEntity::KIND, Pong::KIND], [0x84, 0x85, 0x86]);
+}
+
+proptest! {
+    /// Whatever well framed messages say, and whatever is acknowledged: no panic, and a bounded answer.
+    #[test]
+    fn any_messages_are_heard_without_a_panic(
+        packets in prop::collection::vec(
+            (0..40u32, 0..6u32, any::<u32>(), prop::collection::vec((0..22u16, prop::collection::vec(0..4u8, 0..12)), 0..12)),
+            1..20,
+        ),
+    ) {
+        let mut session = session();
+        let room = room(10);
+        for (sequence, ack, bits, messages) in packets {
+            let messages: Vec<Vec<u8>> =
+                messages.iter().map(|(kind, payload)| raw_message(*kind, payload)).collect();
+            let mut bytes = packet_acking(sequence, ack, bits, |_| ());
+            bytes.extend(messages.concat());
+            let before = session.link().receipts().ack();
+            match hear(&mut session, 1000, &bytes) {
+                Ok(Heard::WantsWelcome) => panic!("no Hello was said"),
+                Ok(_) => prop_assert!(session.link().receipts().ack() >= before),
+                Err(reason) => {
+                    prop_assert!(matches!(reason, DropReason::Stale | DropReason::TooLarge), "{:?}", reason);
+                    prop_assert_eq!(session.link().receipts().ack(), before);
+                }
+            }
+            // Four Pongs, and the few entities that there are.
+            let said = says(&mut session, 1000, &room);
+            prop_assert!(said.len() <= 4 + 12, "{:?}", said);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_heard_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let mut session = session();
+        let mut with_id = ID.to_be_bytes().to_vec();
+        with_id.extend(&bytes);
+        let _ = (hear(&mut session, 1000, &bytes), hear(&mut session, 1000, &with_id), check_hello(&bytes));
+        says(&mut session, 1000, &room(1));
+    }
 }

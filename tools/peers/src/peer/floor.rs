@@ -8,6 +8,8 @@ use crate::sys::batch::{BATCH, Batch};
 use crate::work::{Job, Tally};
 
 pub struct Floor {
+    job: Job,
+    tick: u64,
     socket: UdpSocket,
     received: Batch,
     sent: Batch,
@@ -20,6 +22,8 @@ impl Floor {
     pub fn bind(job: &Job) -> Result<Self, String> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
         Ok(Self {
+            job: *job,
+            tick: 0,
             socket,
             received: Batch::new(),
             sent: Batch::new(),
@@ -64,11 +68,14 @@ impl Host for Floor {
     fn send(&mut self, snapshot: &[u8], event: Option<&[u8]>) {
         for index in 0..self.clients.len() {
             let to = self.clients[index];
-            self.push(to, snapshot);
+            if self.job.is_snapshot_due(index, self.tick) {
+                self.push(to, snapshot);
+            }
             if let Some(event) = event {
                 self.push(to, event);
             }
         }
+        self.tick += 1;
     }
 
     fn flush(&mut self) {

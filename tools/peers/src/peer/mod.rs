@@ -3,32 +3,29 @@
 use crate::pace;
 use crate::work::{ClientReport, Job, ServerReport};
 
-#[cfg(not(any(
-    feature = "floor",
-    feature = "tickwire",
-    feature = "enet",
-    feature = "libenet",
-    feature = "renet",
-    feature = "laminar"
-)))]
+#[cfg(not(feature = "floor"))]
 compile_error!("nobody to compare: choose a peer by its feature");
 
 #[cfg(feature = "enet")]
 mod enet;
-#[cfg(feature = "floor")]
 mod floor;
+#[cfg(feature = "kcp")]
+mod kcp;
 #[cfg(feature = "laminar")]
 mod laminar;
 #[cfg(feature = "libenet")]
 mod libenet;
+#[cfg(feature = "quinn")]
+mod quinn;
 #[cfg(feature = "renet")]
 mod renet;
 #[cfg(feature = "tickwire")]
 mod tickwire;
+#[cfg(feature = "uflow")]
+mod uflow;
 
 /// Everyone who was built in, the floor first.
 pub const NAMES: &[&str] = &[
-    #[cfg(feature = "floor")]
     "floor",
     #[cfg(feature = "tickwire")]
     "tickwire",
@@ -44,12 +41,21 @@ pub const NAMES: &[&str] = &[
     "renet-secure",
     #[cfg(feature = "laminar")]
     "laminar",
+    #[cfg(feature = "uflow")]
+    "uflow",
+    #[cfg(feature = "kcp")]
+    "kcp",
+    #[cfg(feature = "kcp")]
+    "kcp-beside",
+    #[cfg(feature = "quinn")]
+    "quinn",
+    #[cfg(feature = "quinn")]
+    "quinn-ticks",
 ];
 
 /// Serves the job with peer `name` on the calling thread.
 pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
     match name {
-        #[cfg(feature = "floor")]
         "floor" => serve_widely(job, floor::Floor::bind(job)?),
         #[cfg(feature = "tickwire")]
         "tickwire" => tickwire::serve(job, ::tickwire::io::Backend::Mio),
@@ -65,6 +71,16 @@ pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
         "renet-secure" => serve_widely(job, renet::Renet::bind(job, true)?),
         #[cfg(feature = "laminar")]
         "laminar" => serve_widely(job, laminar::Laminar::bind(job)?),
+        #[cfg(feature = "uflow")]
+        "uflow" => serve_widely(job, uflow::Uflow::bind(job)?),
+        #[cfg(feature = "kcp")]
+        "kcp" => serve_widely(job, kcp::KcpHost::bind(job, false)?),
+        #[cfg(feature = "kcp")]
+        "kcp-beside" => serve_widely(job, kcp::KcpHost::bind(job, true)?),
+        #[cfg(feature = "quinn")]
+        "quinn" => serve_widely(job, quinn::QuinnHost::bind(job, false)?),
+        #[cfg(feature = "quinn")]
+        "quinn-ticks" => serve_widely(job, quinn::QuinnHost::bind(job, true)?),
         _ => Err(format!("there is no peer {name} in this build")),
     }
 }
@@ -72,7 +88,6 @@ pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
 /// Plays the job against peer `name` at `port` on the calling thread.
 pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
     match name {
-        #[cfg(feature = "floor")]
         "floor" => pace::play(job, |_| floor::FloorGuest::connect(port)),
         #[cfg(feature = "tickwire")]
         "tickwire" | "tickwire-uring" => {
@@ -88,11 +103,21 @@ pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
         "renet-secure" => pace::play(job, |number| renet::RenetGuest::connect(port, number, true)),
         #[cfg(feature = "laminar")]
         "laminar" => pace::play(job, |_| laminar::LaminarGuest::connect(port)),
+        #[cfg(feature = "uflow")]
+        "uflow" => pace::play(job, |_| uflow::UflowGuest::connect(port)),
+        #[cfg(feature = "kcp")]
+        "kcp" => pace::play(job, |number| kcp::KcpGuest::connect(port, number, false)),
+        #[cfg(feature = "kcp")]
+        "kcp-beside" => pace::play(job, |number| kcp::KcpGuest::connect(port, number, true)),
+        #[cfg(feature = "quinn")]
+        "quinn" | "quinn-ticks" => {
+            let runtime = std::rc::Rc::new(quinn::Runtime::new_in_ticks()?);
+            pace::play(job, |number| quinn::QuinnGuest::connect(&runtime, port, number, job))
+        }
         _ => Err(format!("there is no peer {name} in this build")),
     }
 }
 
-#[cfg(any(feature = "floor", feature = "enet", feature = "libenet", feature = "renet", feature = "laminar"))]
 /// All sockets get the same large buffers, whatever a library asks for: this compares processor time, not defaults.
 fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String> {
     if crate::sys::widen_sockets() == 0 {
@@ -101,7 +126,6 @@ fn serve_widely(job: &Job, host: impl pace::Host) -> Result<ServerReport, String
     pace::serve(job, host)
 }
 
-#[cfg(any(feature = "floor", feature = "renet"))]
 /// A socket of its own for each client, as in life.
 fn client_socket(port: u16) -> Result<std::net::UdpSocket, String> {
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

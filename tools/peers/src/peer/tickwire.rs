@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::rc::Rc;
+use std::thread;
 use std::time::Instant;
 
 use ::tickwire::client::aegis::{Client, Phase, Settings};
@@ -21,8 +22,8 @@ use ::tickwire::wire::aegis::HEADER_BYTES;
 use ::tickwire::wire::aegis::event::Event;
 use ::tickwire::world::{Events, Game};
 
-use crate::pace::{Guest, Stage, say_ready};
-use crate::usage::Mark;
+use crate::pace::{Guest, Stage, next_beat, say_ready};
+use crate::usage::{Mark, Works};
 use crate::work::{EVENT_INTERVAL, JOIN_MAX, Job, Part, ServerReport, Tally, mix};
 
 /// Entities of a room: their changes make a snapshot of about 160 bytes.
@@ -36,6 +37,8 @@ pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
     let limits = Limits::new(job.clients.div_ceil(PLAYERS_MAX), SLOTS);
     let mut options = IoOptions::new(limits.streams, limits.sessions);
     options.backend = backend;
+    // Its ticks count from its start.
+    thread::sleep(next_beat(job.phase).saturating_duration_since(Instant::now()));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     options.aegis_tcp = Some(any);
     options.doors[Door::Aegis as usize] = Some(any);
@@ -46,14 +49,23 @@ pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
     }
     let port = |name| io.local_addrs().find(|(found, _)| *found == name).map_or(0, |(_, at)| at.port());
     let settings = server::Settings {
-        snapshot_interval: 1,
+        snapshot_interval: job.snapshot_interval as u8,
         aegis_udp_port: port(door_name(Door::Aegis)),
         ..server::Settings::new(limits)
     };
     say_ready(port(AEGIS_TCP));
     let part = Rc::new(Cell::new(Part::Outside));
     let mut server = Server::new(settings, TokenSource::Os, |_| Crowd::new(Rc::clone(&part)));
-    let mut watch = Watch { job: *job, part, began: Instant::now(), since: None, mark: None, report: None };
+    let mut watch = Watch {
+        job: *job,
+        part,
+        began: Instant::now(),
+        since: None,
+        mark: None,
+        report: None,
+        works: Works::new(job),
+        ticks: 0,
+    };
     let mut failed = None;
     let ran = io.run(&mut server, |server, _| {
         watch.look(server).unwrap_or_else(|error| {
@@ -77,6 +89,9 @@ struct Watch {
     since: Option<u64>,
     mark: Option<(Mark, Stats)>,
     report: Option<ServerReport>,
+    works: Works,
+    /// The server's ticks at the last turn.
+    ticks: u64,
 }
 
 impl Watch {
@@ -92,12 +107,18 @@ impl Watch {
             }
             return Ok(false);
         };
+        if stats.ticks > self.ticks {
+            self.ticks = stats.ticks;
+            self.works.note(self.mark.is_some());
+        }
         match self.job.stage(stats.ticks - since) {
             Stage::WarmUp => {}
             Stage::Window => {
                 if self.mark.is_none() {
                     self.part.set(Part::Window);
-                    self.mark = Some((Mark::now(), *stats));
+                    self.mark = Some((Mark::now(&self.job), *stats));
+                    // Marking is no work.
+                    self.works.note(false);
                 }
             }
             Stage::Tail => {
@@ -107,6 +128,8 @@ impl Watch {
                     let events = stats.events_out - before.events_out;
                     self.report = Some(ServerReport {
                         ticks,
+                        late_ticks: stats.late_ticks - before.late_ticks,
+                        work_p999_ns: self.works.p999_ns(),
                         inputs: stats.datagrams_in - before.datagrams_in,
                         snapshots: stats.snapshots_out - before.snapshots_out,
                         events,
