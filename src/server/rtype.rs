@@ -251,6 +251,11 @@ impl<G: Game> Server<G> {
             sender.write(|buffer| Some(Handshake::Welcome { connection: id }.emit(buffer)));
             queued.wants = queued.wants.without(Wants::ACCEPT);
         }
+        // Ticks may have run since the Snapshot was asked for. It shows the room as it is now, so all that happened goes
+        // first.
+        if queued.wants.has(Wants::SNAPSHOT) && session.has_unsent() {
+            queued.wants = queued.wants.and(Wants::EVENTS);
+        }
         while queued.wants.has(Wants::EVENTS) && sender.out.has_datagram_room() {
             if sender.write(|buffer| session.write_notices(now, tick, entities, buffer)) {
                 sender.stats.event_datagrams_out += 1;
