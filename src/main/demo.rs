@@ -117,6 +117,7 @@ fn options(effective: &Effective, demo: Demo) -> Options {
     options.aegis_tcp = loopback;
     options.aegis_udp = loopback;
     options.rtype_udp = demo.protocols.contains(&Protocol::Rtype).then_some(loopback);
+    options.fignet_udp = None;
     options.rooms = demo.players.div_ceil(PLAYERS_PER_ROOM);
     if is_unset("log") {
         options.log = log::LevelFilter::Warn;
@@ -377,7 +378,9 @@ mod tests {
     #[test]
     fn doors_are_open_to_those_who_come() {
         for (protocol, is_open) in [("aegis", false), ("rtype", true), ("mixed", true)] {
-            let options = options_of(4, protocol, &[("rtype_udp", "0.0.0.0:4242")]);
+            let flags = [("rtype_udp", "0.0.0.0:4242"), ("fignet_udp", "0.0.0.0:4244")];
+            let options = options_of(4, protocol, &flags);
+            assert_eq!(options.fignet_udp, None, "{protocol}");
             let door = options.rtype_udp;
             assert_eq!(door.is_some(), is_open, "{protocol}");
             assert!(door.is_none_or(|door| door.ip().is_loopback() && door.port() == 0), "{protocol}");
