@@ -53,6 +53,7 @@ pub(crate) fn open_door(
             socket.set_only_v6(false)?;
         }
         sys::stamp_and_count_drops(socket.as_fd())?;
+        sys::send_whole(socket.as_fd(), address.is_ipv6())?;
         if options.busy_poll > Duration::ZERO {
             sys::set_busy_poll(socket.as_fd(), options.busy_poll.as_micros() as u32)?;
         }

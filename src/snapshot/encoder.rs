@@ -11,7 +11,7 @@ use crate::wire::aegis::snapshot::{
     PREFIX_BYTES, put_added, put_baseline, put_players, put_prefix, put_record_count, put_removed,
     put_updated,
 };
-use crate::wire::bits::BitWriter;
+use crate::wire::bits::{BitWriter, varint_bits, varint_code};
 
 /// Bytes of a snapshot behind its per-client prefix, at most.
 pub(super) const BODY_BYTES_MAX: usize = PAYLOAD_BYTES_MAX - PREFIX_BYTES;
@@ -40,7 +40,8 @@ pub struct Encoder {
     cached: Option<(u32, Tick)>,
     bodies: [Body; PLAYERS_MAX],
     bodies_len: usize,
-    changes: Vec<Change>,
+    /// Bits of the last record count: the next one has as many, most of the time.
+    count_bits: u32,
     budget: Budget,
     stats: EncoderStats,
 }
@@ -94,7 +95,7 @@ impl Encoder {
                 bytes: Box::new([0; BODY_BYTES_MAX]),
             }),
             bodies_len: 0,
-            changes: Vec::with_capacity(entities_max * 2),
+            count_bits: varint_bits(0),
             budget: Budget::new(entities_max),
             stats: EncoderStats::default(),
         }
@@ -147,11 +148,9 @@ impl Encoder {
         // There are at most as many baselines as players; if a room ever had more, the last place is shared.
         let at = self.bodies_len.min(PLAYERS_MAX - 1);
         self.bodies_len = at + 1;
-        self.changes.clear();
-        collect_changes(baseline.as_ref(), now, &mut self.changes);
         let body = &mut self.bodies[at];
         body.baseline = tick;
-        body.len = write_body(baseline.as_ref(), now, &self.changes, &mut body.bytes[..]);
+        body.len = write_differences(baseline.as_ref(), now, &mut self.count_bits, &mut body.bytes[..]);
         body
     }
 }
@@ -201,35 +200,84 @@ pub(super) fn changed_players(
     })
 }
 
-/// The differences between a baseline that the client holds exactly (or nothing) and now, in index order.
-fn collect_changes(baseline: Option<&Frame<'_>>, now: &Frame<'_>, changes: &mut Vec<Change>) {
-    let Some(baseline) = baseline else {
-        let everything = now.indices.iter().zip(now.entities);
-        changes.extend(
-            everything.map(|(&index, &entity)| Change { index: index.into(), what: What::Added { entity } }),
-        );
-        return;
-    };
-    let age = now.tick.since(baseline.tick);
-    let (mut old, mut new) = (0, 0);
+/// Writes everything behind the prefix, for clients that hold `baseline` exactly (or nothing), in one pass over both:
+/// how many records there are is filled in afterwards, in the `count_bits` that it took the last time. Where that is wrong
+/// there is a second pass. `None` when it does not fit.
+fn write_differences(
+    baseline: Option<&Frame<'_>>,
+    now: &Frame<'_>,
+    count_bits: &mut u32,
+    out: &mut [u8],
+) -> Option<usize> {
     loop {
-        match (baseline.indices.get(old).copied(), now.indices.get(new).copied()) {
-            (Some(was), Some(is)) if was == is => {
-                if let Some(what) = difference(&baseline.entities[old], &now.entities[new], age) {
-                    changes.push(Change { index: is.into(), what });
-                }
-                old += 1;
-                new += 1;
+        let mut bits = BitWriter::new(out);
+        put_baseline(&mut bits, baseline.map(|frame| now.tick.since(frame.tick)));
+        put_players(&mut bits, &changed_players(baseline, now));
+        let count_at = bits.bit_len();
+        bits.put(0, *count_bits);
+        let count = match baseline {
+            Some(baseline) => put_differences(&mut bits, baseline, now),
+            None => put_everything(&mut bits, now),
+        };
+        let (code, width) = varint_code(count);
+        if width == *count_bits {
+            bits.fill_in(count_at, code);
+            return bits.finish();
+        }
+        *count_bits = width;
+    }
+}
+
+/// Writes everyone as new, in index order, and returns how many there are.
+fn put_everything(bits: &mut BitWriter<'_>, now: &Frame<'_>) -> u32 {
+    let mut next = 0;
+    for (&index, entity) in now.indices.iter().zip(now.entities) {
+        put_added(bits, u32::from(index) - next, entity);
+        next = u32::from(index) + 1;
+    }
+    now.indices.len() as u32
+}
+
+/// Writes what differs between a baseline and now, in index order, and returns how many records that took.
+fn put_differences(bits: &mut BitWriter<'_>, baseline: &Frame<'_>, now: &Frame<'_>) -> u32 {
+    let age = now.tick.since(baseline.tick);
+    let (mut old, mut new, mut next, mut count) = (0, 0, 0, 0);
+    let mut gap = |index: u16| {
+        let gap = u32::from(index) - next;
+        next = u32::from(index) + 1;
+        count += 1;
+        gap
+    };
+    loop {
+        // Mostly the same things live at the same indices.
+        let befores = baseline.indices[old..].iter().zip(&baseline.entities[old..]);
+        let afters = now.indices[new..].iter().zip(&now.entities[new..]);
+        let run = befores.zip(afters).take_while(|((was, _), (is, _))| was == is);
+        let mut run_len = 0;
+        for ((_, before), (&is, entity)) in run {
+            run_len += 1;
+            let predicted = before.predicted_soon(age);
+            if predicted == *entity {
+                continue;
             }
+            if predicted.is_same_thing(entity) {
+                put_updated(bits, gap(is), &predicted, entity);
+            } else {
+                put_added(bits, gap(is), entity);
+            }
+        }
+        old += run_len;
+        new += run_len;
+        match (baseline.indices.get(old).copied(), now.indices.get(new).copied()) {
             (Some(was), is) if is.is_none_or(|is| was < is) => {
-                changes.push(Change { index: was.into(), what: What::Removed });
+                put_removed(bits, gap(was));
                 old += 1;
             }
             (_, Some(is)) => {
-                changes.push(Change { index: is.into(), what: What::Added { entity: now.entities[new] } });
+                put_added(bits, gap(is), &now.entities[new]);
                 new += 1;
             }
-            (_, None) => break,
+            (_, None) => return count,
         }
     }
 }
@@ -237,7 +285,7 @@ fn collect_changes(baseline: Option<&Frame<'_>>, now: &Frame<'_>, changes: &mut 
 /// What to say of an entity that was `before` at the baseline, `age` ticks ago, and is `entity` now.
 #[inline]
 pub(super) fn difference(before: &Entity, entity: &Entity, age: u32) -> Option<What> {
-    let predicted = before.predicted(age);
+    let predicted = before.predicted_soon(age);
     if predicted == *entity {
         return None;
     }

@@ -177,18 +177,33 @@ impl<'a> BitWriter<'a> {
     pub fn put(&mut self, value: u64, width: u32) {
         assert!(width <= WIDTH_MAX, "a write of more than 57 bits");
         debug_assert!(value & !mask(width) == 0, "{value:#x} has more than {width} bits");
+        let word = self.word | value << self.pending;
+        let bits = self.pending + width;
+        // A word holds what is pending and the widest write: where one fits, everything does.
+        match self.out.get_mut(self.at..).and_then(|rest| rest.first_chunk_mut()) {
+            Some(room) => *room = word.to_le_bytes(),
+            None => return self.put_at_end(word, width),
+        }
+        self.advance(word, bits);
+    }
+
+    /// The same within the last bytes.
+    #[cold]
+    fn put_at_end(&mut self, word: u64, width: u32) {
         if width as usize > self.room() {
             return self.fail();
         }
-        let word = self.word | value << self.pending;
         let bits = self.pending + width;
         let whole = (bits / 8) as usize;
-        match self.out.get_mut(self.at..self.at + 8) {
-            Some(room) => room.copy_from_slice(&word.to_le_bytes()),
-            None => self.out[self.at..self.at + whole].copy_from_slice(&word.to_le_bytes()[..whole]),
-        }
-        self.at += whole;
-        self.word = word.checked_shr(whole as u32 * 8).unwrap_or(0);
+        self.out[self.at..self.at + whole].copy_from_slice(&word.to_le_bytes()[..whole]);
+        self.advance(word, bits);
+    }
+
+    #[inline]
+    fn advance(&mut self, word: u64, bits: u32) {
+        let whole = bits / 8;
+        self.at += whole as usize;
+        self.word = word.checked_shr(whole * 8).unwrap_or(0);
         self.pending = bits % 8;
     }
 
@@ -220,6 +235,25 @@ impl<'a> BitWriter<'a> {
         }
         self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
+    }
+
+    /// Sets bits from `at` on that were written as zeros; nothing happens when something did not fit.
+    ///
+    /// # Panics
+    /// When they were not written yet, or `value` has more than [`WIDTH_MAX`] bits.
+    pub fn fill_in(&mut self, at: usize, value: u64) {
+        if self.failed {
+            return;
+        }
+        assert!(value >> WIDTH_MAX == 0, "a write of more than 57 bits");
+        let (first, bytes) = (at / 8, (value << (at % 8)).to_le_bytes());
+        for (index, byte) in (first..).zip(bytes).filter(|(_, byte)| *byte != 0) {
+            if index == self.at {
+                self.word |= u64::from(byte);
+            } else {
+                self.out[index] |= byte;
+            }
+        }
     }
 
     /// Bits written.

@@ -214,6 +214,15 @@ pub(crate) fn stamp_and_count_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SO_RXQ_OVFL, 1)
 }
 
+/// Has the kernel send datagrams whole, whatever it was told of the path: they are small enough for any path there is, and
+/// a datagram that is never cut needs no number for its pieces, which costs a hash each.
+pub(crate) fn send_whole(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<()> {
+    if is_ipv6 {
+        set_option_of(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+    }
+    set_option_of(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+}
+
 fn timespec_ns(time: &libc::timespec) -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
@@ -252,11 +261,15 @@ fn option(socket: BorrowedFd<'_>, name: i32) -> io::Result<i32> {
 }
 
 fn set_option(socket: BorrowedFd<'_>, name: i32, value: i32) -> io::Result<()> {
+    set_option_of(socket, libc::SOL_SOCKET, name, value)
+}
+
+fn set_option_of(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: `value` lives through the call, and its size is given.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             name,
             ptr::from_ref(&value).cast(),
             mem::size_of::<i32>() as libc::socklen_t,

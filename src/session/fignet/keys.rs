@@ -46,6 +46,8 @@ pub enum KeyError {
 pub struct KeyStore {
     slots: Box<[Slot]>,
     len: usize,
+    /// No key's time is over before this.
+    next_expiry: Instant,
     /// Fingerprints of the keys that were taken.
     spent: Ring<Fingerprint>,
 }
@@ -107,6 +109,7 @@ impl KeyStore {
         Self {
             slots: (0..capacity).map(slot).collect(),
             len: 0,
+            next_expiry: Instant::MAX,
             spent: Ring::new(SPENT_KEYS, [0; TAG_BYTES]),
         }
     }
@@ -132,20 +135,29 @@ impl KeyStore {
         slot.fingerprint = fingerprint;
         slot.key.bytes.copy_from_slice(&key.bytes);
         self.len += 1;
+        self.next_expiry = self.next_expiry.min(expires);
         Ok(())
     }
 
     /// Wipes the keys whose time is over at `now`. They were never used, so that they may come again.
     pub fn expire(&mut self, now: Instant) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.is_used && slot.expires <= now) {
-            slot.wipe();
-            self.len -= 1;
+        if now < self.next_expiry {
+            return;
+        }
+        self.next_expiry = Instant::MAX;
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_used) {
+            if slot.expires <= now {
+                slot.wipe();
+                self.len -= 1;
+            } else {
+                self.next_expiry = self.next_expiry.min(slot.expires);
+            }
         }
     }
 
-    /// When [`KeyStore::expire`] next has something to do.
+    /// When [`KeyStore::expire`] next has something to do. Early when the key that was meant was taken since.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.slots.iter().filter(|slot| slot.is_used).map(|slot| slot.expires).min()
+        (self.len > 0 && self.next_expiry < Instant::MAX).then_some(self.next_expiry)
     }
 
     /// How many keys wait.
@@ -166,6 +178,9 @@ impl KeyStore {
 
 impl Keys for KeyStore {
     fn take(&mut self, client_nonce: u32) -> Option<Key> {
+        if self.len == 0 {
+            return None;
+        }
         let slot = self.slots.iter_mut().find(|slot| slot.is_used && slot.client_nonce == client_nonce)?;
         let key = Key::new(slot.key.bytes);
         let fingerprint = slot.fingerprint;

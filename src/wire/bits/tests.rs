@@ -106,6 +106,28 @@ fn read_groups(groups: &[u8]) -> Result<u32, BitError> {
     value
 }
 
+/// Zeros filled in later read as if they had been written so, wherever they lie.
+#[test]
+fn what_is_filled_in_later_reads_the_same() {
+    for before in 0..20 {
+        for after in [0, 1, 7, 30, 57] {
+            let (mut filled, mut written) = ([0u8; 16], [0u8; 16]);
+            let mut writer = BitWriter::new(&mut filled);
+            writer.put(0x5_5555 & mask(before), before);
+            let at = writer.bit_len();
+            writer.put(0, 12);
+            writer.put(mask(after), after);
+            writer.fill_in(at, 0xABC);
+            let len = writer.finish();
+            let mut writer = BitWriter::new(&mut written);
+            writer.put(0x5_5555 & mask(before), before);
+            writer.put(0xABC, 12);
+            writer.put(mask(after), after);
+            assert_eq!((writer.finish(), written), (len, filled), "{before} before, {after} after");
+        }
+    }
+}
+
 #[test]
 fn a_varint_longer_than_it_must_be_is_malformed() {
     for groups in [&[8, 0][..], &[15, 0], &[8, 8, 0], &[8, 9, 8, 0], &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 0]] {
