@@ -13,8 +13,10 @@ use crate::cli::Command;
 
 #[path = "main/assemble.rs"]
 mod assemble;
-#[path = "main/bots.rs"]
+#[path = "main/bots/mod.rs"]
 mod bots;
+#[path = "main/census.rs"]
+mod census;
 #[path = "main/cli.rs"]
 mod cli;
 #[path = "main/demo.rs"]

@@ -45,10 +45,52 @@ fn a_demo_plays_and_reports() {
         "{report}"
     );
     assert!(line(&report, "snapshots").ends_with(", 0 missed"), "{report}");
+    assert!(line(&report, "known").contains(" at the end, by everyone in the room; "), "{report}");
     for topic in ["ticks", "datagrams", "bytes", "rounds", "round trip", "drops", "kernel drops"] {
         assert_ne!(line(&report, topic), "", "{report}");
     }
     assert!(progress.contains("5 s  5 playing, tick "), "{progress}");
+}
+
+/// Both protocols meet in every room, and are told of the same entities. Each has its lines in the report.
+#[test]
+fn mixed_bots_know_the_same() {
+    let args = ["--protocol", "mixed", "--players", "6", "--seconds", "4", "--verify"];
+    let (code, report, progress) = end(start(&args));
+    assert_eq!(code, Some(0), "{report}\n{progress}");
+    let first = report.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("6 bots for 4 s against 127.0.0.1:") && first.ends_with(" (rtype)"),
+        "{report}"
+    );
+    assert!(line(&report, "players").ends_with(": 3 aegis, 3 rtype"), "{report}");
+    let lines: Vec<&str> = report.lines().collect();
+    for topic in ["datagrams", "bytes", "snapshots", "events", "round trip"] {
+        let index = lines.iter().position(|line| line.starts_with(topic)).expect("a line of the topic");
+        assert_eq!(lines[index].get(17..24), Some("aegis  "), "{report}");
+        assert_eq!(lines[index + 1].get(..24), Some("                 rtype  "), "{report}");
+    }
+    assert!(
+        line(&report, "compared").ends_with(" events that everyone in the room was told of once"),
+        "{report}"
+    );
+    assert!(line(&report, "known").contains(" entities at the end, by everyone in the room; "), "{report}");
+    assert_eq!(line(&report, "pools empty"), "yes");
+}
+
+/// What R-Type does not tell is not made up, and there are no names where there is one protocol.
+#[test]
+fn rtype_bots_play_among_themselves() {
+    let (code, report, progress) = end(start(&["--protocol", "rtype", "--duration-s", "2"]));
+    assert_eq!(code, Some(0), "{report}\n{progress}");
+    assert!(line(&report, "players").starts_with("4 in 1 room, 2.0 s"), "{report}");
+    assert!(line(&report, "snapshots").ends_with(" a second per player), 0 missed"), "{report}");
+    let events = line(&report, "events");
+    assert!(events.contains(" created, ") && events.contains(" 0 lost, 0 ignored, "), "{report}");
+    assert_eq!(line(&report, "compared"), "no events: none are told");
+    assert_eq!(line(&report, "rounds"), "not told of");
+    assert!(!report.contains("rtype"), "{report}");
+    assert_eq!(line(&report, "pools empty"), "yes");
 }
 
 #[test]

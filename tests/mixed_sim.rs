@@ -102,6 +102,23 @@ fn both_protocols_play_in_one_room() {
     assert_eq!(sim.server.pools(), Pools { rooms_open: 1, ..Pools::default() });
 }
 
+/// A server that is late runs several ticks before it sends: also then no Snapshot shows what nobody was told of.
+#[test]
+fn a_late_server_tells_of_entities_before_it_shows_them() {
+    let mut sim = mixed_room(Faults::default(), 1);
+    let mut bots = bots();
+    for _ in 0..400 {
+        sim.run(Duration::from_millis(100), &mut bots);
+        sim.stall(Duration::from_millis(40));
+    }
+    assert!(sim.server.stats().late_ticks > 400, "{:?}", sim.server.stats());
+    for peer in &sim.rtype_peers {
+        let stats = peer.client.stats();
+        assert!(stats.creates > 100, "{stats:?}");
+        assert_eq!(stats.queries, 0, "{stats:?}");
+    }
+}
+
 /// Whatever the network does to both protocols: once it is quiet, everyone knows the same entities.
 #[test]
 fn faults_leave_everyone_with_the_same_room() {

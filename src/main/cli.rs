@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use tickwire::config::options::{GROUP_PLAY, GROUP_PROCESS};
 use tickwire::config::{KEYS, Key, Kind};
+
+use crate::bots::Protocol;
 
 /// Bots that a demonstration may have: what a loopback on two cores carries with room to spare.
 const DEMO_PLAYERS_MAX: i64 = 256;
@@ -42,6 +45,8 @@ pub enum Command {
 pub struct Demo {
     /// Bots.
     pub players: u32,
+    /// What they speak, in turns.
+    pub protocols: &'static [Protocol],
     /// For how long.
     pub duration_s: u32,
 }
@@ -57,6 +62,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
             matches = of_demo;
             Command::Demo(Demo {
                 players: *matches.get_one("players").expect("it has a default"),
+                protocols: matches.get_one::<&[Protocol]>("protocol").expect("it has a default"),
                 duration_s: *matches.get_one("seconds").expect("it has a default"),
             })
         }
@@ -120,14 +126,24 @@ fn demo_args() -> Vec<Arg> {
         .value_parser(value_parser!(u32).range(1..=DEMO_PLAYERS_MAX))
         .default_value("4")
         .help("Bots, up to four to a room");
+    let protocol = Arg::new("protocol")
+        .long("protocol")
+        .value_name("NAME")
+        .value_parser(
+            PossibleValuesParser::new(Protocol::words())
+                .map(|word| Protocol::choose(&word).expect("a possible value is a choice")),
+        )
+        .default_value("aegis")
+        .help("What the bots speak; mixed: they take turns, so that protocols meet in every room");
     let seconds = Arg::new("seconds")
         .long("seconds")
+        .visible_alias("duration-s")
         .value_name("S")
         .value_parser(value_parser!(u32).range(1..=DEMO_SECONDS_MAX))
         .default_value("30")
         .help("How long to play");
     let keys = KEYS.iter().filter(|key| [GROUP_PLAY, GROUP_PROCESS].contains(&key.group));
-    [players, seconds, config()].into_iter().chain(keys.map(flag)).collect()
+    [players, protocol, seconds, config()].into_iter().chain(keys.map(flag)).collect()
 }
 
 fn config() -> Arg {
@@ -194,7 +210,7 @@ mod tests {
     fn a_demo_has_bots_and_no_addresses() {
         let invocation = parsed(&["demo", "--players", "256", "--level=stress"]);
         let Command::Demo(demo) = &invocation.command else { panic!("not a demo") };
-        assert_eq!((demo.players, demo.duration_s), (256, 30));
+        assert_eq!((demo.players, demo.duration_s, demo.protocols), (256, 30, &[Protocol::Aegis][..]));
         for key in KEYS {
             let expected = (key.name == "level").then(|| "stress".to_owned());
             assert_eq!(invocation.flag(key), expected, "{}", key.name);
@@ -204,6 +220,19 @@ mod tests {
         {
             assert!(parse(["tickwire"].iter().chain(usage).map(OsString::from)).is_err(), "{usage:?}");
         }
+    }
+
+    #[test]
+    fn a_demo_speaks_what_it_is_told() {
+        for (word, protocols) in [("rtype", &[Protocol::Rtype][..]), ("mixed", Protocol::ALL)] {
+            let Command::Demo(demo) = parsed(&["demo", "--protocol", word, "--duration-s", "2"]).command
+            else {
+                panic!("not a demo")
+            };
+            assert_eq!((demo.protocols, demo.duration_s), (protocols, 2));
+        }
+        assert!(parse(["tickwire", "demo", "--protocol", "smtp"].map(OsString::from)).is_err());
+        assert!(parse(["tickwire", "--protocol", "rtype"].map(OsString::from)).is_err(), "of a demo only");
     }
 
     /// Usage errors of the library that parses are 2; our own are 1.

@@ -1,15 +1,18 @@
 //! `tickwire demo`: a server on loopback, bots on a second thread that play it over real sockets, and a report.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::thread;
 
 use tickwire::config::{Effective, Options, Origin};
+use tickwire::io::{AEGIS_TCP, DoorStats, door_name};
+use tickwire::seam::Door;
 use tickwire::server::Pools;
 use tickwire::session::drops::DropCounts;
 use tickwire::{heap, io, logger};
 
 use crate::assemble::{Assembled, address_of, assemble};
-use crate::bots::{self, Outcome, Plan};
+use crate::bots::{self, Account, Addresses, Outcome, Plan, Protocol};
 use crate::cli::Demo;
 use crate::{print, report};
 
@@ -18,6 +21,9 @@ const PLAYERS_PER_ROOM: u32 = tickwire::model::PLAYERS_MAX as u32;
 
 /// Of the snapshots that should have come, at most this share may be missing.
 const MISSED_PERCENT_MAX: f64 = 5.0;
+
+/// Nothing is divided by less.
+const SECONDS_MIN: f64 = 0.001;
 
 /// Plays `demo` with a server of its own, as far as `effective` applies: the game and the process, not the addresses.
 pub fn run(effective: &Effective, demo: Demo) -> ExitCode {
@@ -36,21 +42,31 @@ pub fn run(effective: &Effective, demo: Demo) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (Some(tcp), Some(udp)) =
-        (address_of(&assembled.io, "aegis-tcp"), address_of(&assembled.io, "aegis-udp"))
-    else {
+    let Some(tcp) = address_of(&assembled.io, AEGIS_TCP) else {
         report("the server has no address");
         return ExitCode::FAILURE;
     };
-    print(format_args!("{} for {} s against {tcp}\n", counted(demo.players.into(), "bot"), demo.duration_s));
-    let plan = Plan::new(
-        tcp,
-        udp,
-        demo.players as usize,
-        demo.duration_s.into(),
-        assembled.entities,
-        assembled.io.stop_handle(),
-    );
+    let mut doors = [None; Door::COUNT];
+    for protocol in Protocol::ALL {
+        doors[protocol.door() as usize] = address_of(&assembled.io, door_name(protocol.door()));
+    }
+    let addresses = Addresses { tcp, doors };
+    let plan = Plan {
+        addresses,
+        players: demo.players as usize,
+        protocols: demo.protocols,
+        seconds: demo.duration_s.into(),
+        entities_max: assembled.entities,
+        snapshot_interval: options.snapshot_interval.into(),
+        stop: assembled.io.stop_handle(),
+        ends_early: std::sync::Arc::default(),
+    };
+    print(format_args!(
+        "{} for {} s against {}\n",
+        counted(demo.players.into(), "bot"),
+        demo.duration_s,
+        fronts(&plan)
+    ));
     let players = thread::Builder::new().name("bots".to_owned()).spawn({
         let plan = plan.clone();
         move || bots::play(&plan)
@@ -100,6 +116,8 @@ fn options(effective: &Effective, demo: Demo) -> Options {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     options.aegis_tcp = loopback;
     options.aegis_udp = loopback;
+    options.rtype_udp = demo.protocols.contains(&Protocol::Rtype).then_some(loopback);
+    options.fignet_udp = None;
     options.rooms = demo.players.div_ceil(PLAYERS_PER_ROOM);
     if is_unset("log") {
         options.log = log::LevelFilter::Warn;
@@ -110,6 +128,21 @@ fn options(effective: &Effective, demo: Demo) -> Options {
         options.round_start_players = in_last_room as u8;
     }
     options
+}
+
+/// Where the bots go, with their protocols if there are several.
+fn fronts(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (place, protocol) in plan.protocols.iter().enumerate() {
+        let Some(address) = protocol.front(&plan.addresses) else { continue };
+        let joint = if place == 0 { "" } else { ", " };
+        // A String takes everything.
+        let _ = match plan.protocols.len() {
+            1 => write!(text, "{address}"),
+            _ => write!(text, "{joint}{address} ({})", protocol.name()),
+        };
+    }
+    text
 }
 
 /// Runs the loop until the bots are done, which a signal makes them early. A second signal ends it at once: then this is
@@ -133,69 +166,51 @@ fn serve(assembled: &mut Assembled, plan: &Plan) -> std::io::Result<bool> {
 
 /// Prints the report. Success only if everything held.
 fn conclude(assembled: &Assembled, outcome: &Outcome, demo: Demo, options: &Options) -> ExitCode {
-    let (server, io) = (assembled.server.stats(), assembled.io.stats());
-    let door = io.doors[tickwire::seam::Door::Aegis as usize];
-    let seconds = outcome.seconds.max(0.001);
-    let missed_percent = percent(outcome.snapshots_missed, outcome.snapshots_expected);
+    let server = assembled.server.stats();
     let pools = assembled.server.pools();
     let is_empty = pools == Pools { rooms_open: options.rooms as usize, ..Pools::default() };
-    let rate = |count: u64| count as f64 / seconds;
-    let each = |count: u64| rate(count) / f64::from(demo.players);
-    let kbits = |bytes: u64| each(bytes) * 8.0 / 1000.0;
+    let of_each = |line: &dyn Fn(&Account) -> String| each(&outcome.accounts, line);
     print(format_args!(
         "
-players          {players} in {rooms}, {seconds:.1} s{early}
+players          {players} in {rooms}, {seconds:.1} s{early}{shares}
 ticks            {ticks}, {late} late ({late_percent:.1}%), {dropped} dropped, {lateness:.2} ms late at most
-datagrams        {dgrams_in} in, {dgrams_out} out ({rate_in:.0} and {rate_out:.0} a second)
-bytes            {bytes_in} in, {bytes_out} out ({kbits_in:.1} and {kbits_out:.1} kbit/s per player, UDP payload)
-snapshots        {snapshots} applied ({full} full, {deltas} deltas; {each:.1} a second per player), {missed} missed
-events           {events} handed over, {again} came again, {lost} lost, {ignored} ignored
-compared         {compared}
-rounds           {rounds} ended
-round trip       {rtt_50:.1} ms median, {rtt_99:.1} ms at the 99th percentile (waits for both sides' ticks included)
+datagrams        {datagrams}
+bytes            {bytes}
+snapshots        {snapshots}
+events           {events}
+compared         {agreed}
+known            {known}
+rounds           {rounds}
+round trip       {round_trip}
 drops            {drops}
 kernel drops     {kernel_drops}
 pools empty      {pools_empty}
 ",
         players = demo.players,
         rooms = counted(options.rooms.into(), "room"),
+        seconds = outcome.seconds,
         early = if outcome.ended_early { ", ended early" } else { "" },
+        shares = shares(&outcome.accounts),
         ticks = server.ticks,
         late = server.late_ticks,
         late_percent = percent(server.late_ticks, server.ticks),
         dropped = server.dropped_ticks,
         lateness = server.lateness_max.as_micros() as f64 / 1000.0,
-        dgrams_in = door.datagrams_in,
-        dgrams_out = door.datagrams_out,
-        rate_in = rate(door.datagrams_in),
-        rate_out = rate(door.datagrams_out),
-        bytes_in = door.bytes_in,
-        bytes_out = door.bytes_out,
-        kbits_in = kbits(door.bytes_in),
-        kbits_out = kbits(door.bytes_out),
-        snapshots = outcome.snapshots,
-        full = outcome.snapshots - outcome.deltas,
-        deltas = outcome.deltas,
-        each = each(outcome.snapshots),
-        missed = outcome.snapshots_missed,
-        events = outcome.events,
-        again = outcome.events_again,
-        lost = outcome.events_lost,
-        ignored = outcome.events_ignored,
-        compared = compared(outcome.agreed),
-        rounds = outcome.rounds,
-        rtt_50 = outcome.rtt_ms(50),
-        rtt_99 = outcome.rtt_ms(99),
+        datagrams = of_each(&|account| datagrams(assembled, account, outcome.seconds)),
+        bytes = of_each(&|account| bytes(assembled, account, outcome.seconds)),
+        snapshots = of_each(&|account| snapshots(account, outcome.seconds)),
+        events = of_each(&|account| account.protocol.events(&account.counts)),
+        agreed = agreed(outcome),
+        known = known(outcome),
+        rounds = outcome.rounds.map_or("not told of".to_owned(), |rounds| format!("{rounds} ended")),
+        round_trip = of_each(&round_trip),
         drops = drops(assembled.server.drops()),
-        kernel_drops = door.kernel_drops,
+        kernel_drops = assembled.io.stats().doors.iter().map(|door| door.kernel_drops).sum::<u64>(),
         pools_empty = if is_empty { "yes" } else { "NO" },
     ));
     let mut failures = outcome.failures.clone();
-    if outcome.events_lost > 0 {
-        failures.push(format!("{} events were lost", outcome.events_lost));
-    }
-    if missed_percent > MISSED_PERCENT_MAX {
-        failures.push(format!("{missed_percent:.1}% of the snapshots were missed"));
+    for account in &outcome.accounts {
+        failures.extend(shortcomings(account));
     }
     if !is_empty {
         failures.push(format!("not everything is back in its pool: {pools:?}"));
@@ -204,12 +219,103 @@ pools empty      {pools_empty}
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the comparison found the same; what it did not is told as a failure.
-fn compared(agreed: u64) -> String {
-    match agreed {
-        0 => "no events: the play was too short".to_owned(),
-        _ => format!("{} that everyone in the room was told of once", counted(agreed, "event")),
+/// What the bots of a protocol had too little of.
+fn shortcomings(account: &Account) -> impl Iterator<Item = String> {
+    let name = account.protocol.name();
+    let lost = account.counts.lost;
+    let missed_percent = percent(account.snapshots_missed, account.snapshots_expected);
+    let lost = (lost > 0).then(|| format!("{lost} events were lost ({name})"));
+    let missed = (missed_percent > MISSED_PERCENT_MAX)
+        .then(|| format!("{missed_percent:.1}% of the snapshots were missed ({name})"));
+    lost.into_iter().chain(missed)
+}
+
+/// A line for each protocol that has bots; with its name if there are several.
+fn each(accounts: &[Account], line: &dyn Fn(&Account) -> String) -> String {
+    let mut accounts = accounts.iter().filter(|account| account.players > 0).peekable();
+    let Some(first) = accounts.next() else { return String::new() };
+    if accounts.peek().is_none() {
+        return line(first);
     }
+    let lines = std::iter::once(first).chain(accounts);
+    let lines = lines.map(|account| format!("{:<6} {}", account.protocol.name(), line(account)));
+    lines.collect::<Vec<_>>().join("\n                 ")
+}
+
+/// `: 4 aegis, 4 rtype` if there are several protocols.
+fn shares(accounts: &[Account]) -> String {
+    let shares = accounts.iter().map(|account| format!("{} {}", account.players, account.protocol.name()));
+    match accounts.len() {
+        0 | 1 => String::new(),
+        _ => format!(": {}", shares.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// What went through the door of a protocol.
+fn door<'a>(assembled: &'a Assembled, account: &Account) -> &'a DoorStats {
+    &assembled.io.stats().doors[account.protocol.door() as usize]
+}
+
+/// What the server counted, from the first word to the last; the rate is the bots', of the match alone.
+fn datagrams(assembled: &Assembled, account: &Account, seconds: f64) -> String {
+    let (door, counts) = (door(assembled, account), &account.counts);
+    let rate = |count: u64| count as f64 / seconds.max(SECONDS_MIN);
+    format!(
+        "{} in, {} out ({:.0} and {:.0} a second)",
+        door.datagrams_in,
+        door.datagrams_out,
+        rate(counts.datagrams_out),
+        rate(counts.datagrams_in)
+    )
+}
+
+/// The same of their bytes.
+fn bytes(assembled: &Assembled, account: &Account, seconds: f64) -> String {
+    let (door, counts) = (door(assembled, account), &account.counts);
+    let kbits = |bytes: u64| bytes as f64 * 8.0 / 1000.0 / seconds.max(SECONDS_MIN) / account.players as f64;
+    format!(
+        "{} in, {} out ({:.1} and {:.1} kbit/s per player, UDP payload)",
+        door.bytes_in,
+        door.bytes_out,
+        kbits(counts.bytes_out),
+        kbits(counts.bytes_in)
+    )
+}
+
+fn snapshots(account: &Account, seconds: f64) -> String {
+    let count = account.counts.snapshots;
+    format!(
+        "{count} applied ({}{:.1} a second per player), {} missed",
+        account.protocol.snapshot_kinds(&account.counts),
+        count as f64 / seconds.max(SECONDS_MIN) / account.players as f64,
+        account.snapshots_missed
+    )
+}
+
+fn round_trip(account: &Account) -> String {
+    format!(
+        "{:.1} ms median, {:.1} ms at the 99th percentile (waits for both sides' ticks included)",
+        account.rtt_ms(50),
+        account.rtt_ms(99)
+    )
+}
+
+/// What the comparison of events found the same; what it did not is told as a failure.
+fn agreed(outcome: &Outcome) -> String {
+    match outcome.agreed {
+        0 if outcome.accounts.iter().all(|account| !account.protocol.has_events()) => {
+            "no events: none are told".to_owned()
+        }
+        0 => "no events: the play was too short".to_owned(),
+        agreed => format!("{} that everyone in the room was told of once", counted(agreed, "event")),
+    }
+}
+
+/// And what that of the entities did.
+fn known(outcome: &Outcome) -> String {
+    let Outcome { alike, under_way, .. } = outcome;
+    let what = if *alike == 1 { "entity" } else { "entities" };
+    format!("{alike} {what} at the end, by everyone in the room; {under_way} more on their way")
 }
 
 /// `1 room`, `2 rooms`
@@ -233,12 +339,17 @@ mod tests {
     use super::*;
 
     fn options_for(players: u32, flags: &[(&str, &str)]) -> Options {
+        options_of(players, "aegis", flags)
+    }
+
+    fn options_of(players: u32, protocol: &str, flags: &[(&str, &str)]) -> Options {
         let flag = |key: &config::Key| {
             flags.iter().find(|(name, _)| *name == key.name).map(|(_, value)| (*value).to_owned())
         };
         let sources = Sources { file: None, variable: &|_| None, flag: &flag };
         let effective = config::load(&sources).expect("sound options");
-        options(&effective, Demo { players, duration_s: 1 })
+        let protocols = Protocol::choose(protocol).expect("a protocol");
+        options(&effective, Demo { players, protocols, duration_s: 1 })
     }
 
     /// Of every possible number of bots: all find a place, and every room has enough to start at once.
@@ -261,5 +372,18 @@ mod tests {
         assert_eq!((options.log, options.round_start_players), (log::LevelFilter::Info, 3));
         let options = options_for(4, &[]);
         assert_eq!((options.log, options.aegis_tcp.port()), (log::LevelFilter::Warn, 0));
+    }
+
+    /// A door that nobody needs stays shut, whatever the configuration says of it.
+    #[test]
+    fn doors_are_open_to_those_who_come() {
+        for (protocol, is_open) in [("aegis", false), ("rtype", true), ("mixed", true)] {
+            let flags = [("rtype_udp", "0.0.0.0:4242"), ("fignet_udp", "0.0.0.0:4244")];
+            let options = options_of(4, protocol, &flags);
+            assert_eq!(options.fignet_udp, None, "{protocol}");
+            let door = options.rtype_udp;
+            assert_eq!(door.is_some(), is_open, "{protocol}");
+            assert!(door.is_none_or(|door| door.ip().is_loopback() && door.port() == 0), "{protocol}");
+        }
     }
 }

@@ -258,6 +258,11 @@ impl<G: Game> Server<G> {
         };
         let room = &self.rooms[room as usize];
         let (tick, entities) = (room.tick, room.game.entities());
+        // Ticks may have run since the Snapshot was asked for. It shows the room as it is now, so all that happened goes
+        // first.
+        if queued.wants.has(Wants::SNAPSHOT) && session.has_unsent() {
+            queued.wants = queued.wants.and(Wants::EVENTS);
+        }
         while queued.wants.has(Wants::EVENTS) && sender.out.has_datagram_room() {
             if sender.write(|buffer| session.write_notices(now, tick, entities, buffer)) {
                 sender.stats.event_datagrams_out += 1;

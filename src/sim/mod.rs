@@ -191,6 +191,11 @@ impl<G: Game> Sim<G> {
         is_done(self)
     }
 
+    /// Everything stands still for `span`, as on a machine that has other things to do: what is due meanwhile is late.
+    pub fn stall(&mut self, span: Duration) {
+        self.now = self.now + span;
+    }
+
     /// The server's room `room` at `tick`, as long as it is kept.
     pub fn truth(&self, room: usize, tick: u32) -> Option<&Truth> {
         self.truth.get(&(room, tick))

@@ -103,37 +103,37 @@ mod tests {
     use tickwire::time::Duration;
 
     use super::*;
-    use crate::swarm::Outcome;
-    use crate::tally::{Counters, Fault, Tally};
+    use crate::player::Protocol;
+    use crate::swarm::{Outcome, Share};
+    use crate::tally::Fault;
 
     const FINE: Exit = Exit { ticks: 1000, late: 1, dropped: 0, work_p999_us: 8333 };
 
-    fn outcome() -> Outcome {
-        Outcome {
-            tally: Tally::new(),
-            measured: Counters::default(),
-            measured_for: Duration::from_secs(1),
-            cpu_ns: 0,
-            playing_first: 4,
-            playing_last: 4,
-        }
+    fn share() -> Share {
+        Share { players: 4, playing_first: 4, playing_last: 4, ..Share::default() }
+    }
+
+    fn outcome_of(share: Share) -> Outcome {
+        let measured_for = Duration::from_secs(1);
+        Outcome { shares: vec![(Protocol::Aegis, share)], ticks_missed: 0, measured_for, cpu_ns: 0 }
     }
 
     fn judged(outcome: &Outcome, exit: Exit) -> Option<Limit> {
-        judge(&Report::new(4, outcome, None, Some(exit)), &exit)
+        judge(&Report::new(outcome, None, Some(exit)), &exit)
     }
 
     #[test]
     fn each_limit_is_told_and_the_last_that_passes_passes() {
-        assert_eq!(judged(&outcome(), FINE), None, "0.1 % late, and half of the budget");
-        assert_eq!(judged(&outcome(), Exit { ticks: 999, ..FINE }), Some(Limit::LateTicks));
-        assert_eq!(judged(&outcome(), Exit { dropped: 1, ..FINE }), Some(Limit::LateTicks));
-        assert_eq!(judged(&outcome(), Exit { work_p999_us: 8334, ..FINE }), Some(Limit::TickWork));
-        assert_eq!(judged(&Outcome { playing_last: 3, ..outcome() }, FINE), Some(Limit::Faults));
-        let mut faulty = outcome();
+        assert_eq!(judged(&outcome_of(share()), FINE), None, "0.1 % late, and half of the budget");
+        assert_eq!(judged(&outcome_of(share()), Exit { ticks: 999, ..FINE }), Some(Limit::LateTicks));
+        assert_eq!(judged(&outcome_of(share()), Exit { dropped: 1, ..FINE }), Some(Limit::LateTicks));
+        assert_eq!(judged(&outcome_of(share()), Exit { work_p999_us: 8334, ..FINE }), Some(Limit::TickWork));
+        assert_eq!(judged(&outcome_of(Share { playing_last: 3, ..share() }), FINE), Some(Limit::Faults));
+        let mut faulty = share();
         faulty.tally.fault(Fault::Lost);
+        let mut faulty = outcome_of(faulty);
         assert_eq!(judged(&faulty, FINE), Some(Limit::Faults));
-        faulty.measured.ticks_missed = 1;
+        faulty.ticks_missed = 1;
         assert_eq!(judged(&faulty, FINE), Some(Limit::Swarm), "whose fault it is cannot be told");
     }
 

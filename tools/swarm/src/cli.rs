@@ -1,30 +1,23 @@
 //! The command line.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use tickwire::time::Duration;
-use tickwire_swarm::player::Settings;
+use tickwire_swarm::player::{Protocol, Servers, Settings};
 use tickwire_swarm::server::Spawn;
 use tickwire_swarm::swarm::{Options, PLAYERS_MAX, SLOTS_MAX, Spread};
-
-/// Whose players come.
-#[derive(Clone, Copy, Debug)]
-pub enum Protocol {
-    /// Aegis, section 1 to 6 of docs/protocol/aegis.md.
-    Aegis,
-}
 
 /// The server.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// One that runs already.
     Running {
-        /// Where it takes logins.
-        server: SocketAddr,
+        /// Where players go first.
+        servers: Servers,
         /// Its process, to tell what it used.
         pid: Option<u32>,
     },
@@ -48,10 +41,8 @@ pub struct Capacity {
 /// Everything that was asked for.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// The run. Its server is filled in later.
+    /// The run. Its servers are filled in later.
     pub swarm: Options,
-    /// Whose players.
-    pub protocol: Protocol,
     /// On which server.
     pub target: Target,
     /// Whether to search.
@@ -87,7 +78,11 @@ fn command() -> Command {
     Command::new("tickwire-swarm")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Puts players on a tickwire server, on real sockets, and tells how it went.")
-        .arg(flag("server", "HOST:PORT", "Where players log in").default_value("127.0.0.1:4243"))
+        .arg(flag("server", "HOST:PORT", "Where Aegis players log in").default_value("127.0.0.1:4243"))
+        .arg(
+            flag("rtype-server", "HOST:PORT", "Where R-Type players say Hello")
+                .default_value("127.0.0.1:4242"),
+        )
         .arg(
             flag("pid", "PID", "The server's process, to tell what it used")
                 .value_parser(value_parser!(u32).range(1..=i32::MAX.into())),
@@ -95,14 +90,18 @@ fn command() -> Command {
         .arg(
             flag("spawn", "PROGRAM", "Start this server, with the flags after --, and stop it at the end")
                 .value_parser(value_parser!(PathBuf))
-                .conflicts_with_all(["server", "pid"]),
+                .conflicts_with_all(["server", "rtype-server", "pid"]),
         )
         .arg(core("server-core", "Keep the server that is started on this core").requires("spawn"))
         .arg(core("core", "Keep the swarm on this core"))
-        .arg(flag("protocol", "NAME", "Whose players").default_value("aegis").value_parser(["aegis"]))
+        .arg(
+            flag("protocol", "NAME", "Whose players; mixed: they take turns")
+                .default_value("aegis")
+                .value_parser(PossibleValuesParser::new(Protocol::words())),
+        )
         .arg(count("players", "64", PLAYERS_MAX, "How many come"))
         .arg(
-            flag("sockets", "N", "Share so many sockets, instead of one for each player")
+            flag("sockets", "N", "Share so many sockets, instead of one for each player (Aegis only)")
                 .value_parser(value_parser!(u64).range(1..=PLAYERS_MAX as u64)),
         )
         .arg(
@@ -121,6 +120,12 @@ fn command() -> Command {
             "Entities of a room that a player can hold, as the server's --entities",
         ))
         .arg(count("snapshots-kept", "23", 65, "Baselines kept: 64 / snapshot interval + 1 never misses one"))
+        .arg(count(
+            "snapshot-interval",
+            "3",
+            60,
+            "Ticks from one snapshot to the next, as the server's --snapshot-interval (R-Type does not say)",
+        ))
         .arg(flag("seed", "N", "Seed of how they play").default_value("1").value_parser(value_parser!(u64)))
         .arg(switch("find-capacity", "Search for the most players that a server carries").requires("spawn"))
         .arg(count("capacity-first", "64", PLAYERS_MAX, "Players to begin the search with"))
@@ -157,12 +162,18 @@ fn invocation(matches: &ArgMatches) -> Result<Invocation, String> {
     if capacity.first > capacity.most {
         return Err("--capacity-first is above --capacity-max".to_owned());
     }
-    let target = target(matches)?;
+    let protocols = Protocol::choose(word("protocol")).expect("a possible value is a choice");
+    let sockets = matches.get_one::<u64>("sockets").map(|&sockets| sockets as usize);
+    if sockets.is_some() && !protocols.iter().any(|protocol| protocol.can_share_sockets()) {
+        return Err(format!("--sockets: players of {} cannot share sockets", word("protocol")));
+    }
+    let target = target(matches, protocols)?;
     Ok(Invocation {
         swarm: Options {
-            server: SocketAddr::from(([0; 4], 0)),
+            servers: Servers::NONE,
+            protocols,
             players: number("players") as usize,
-            sockets: matches.get_one::<u64>("sockets").map(|&sockets| sockets as usize),
+            sockets,
             spread: match word("spread") {
                 "bunched" => Spread::Bunched,
                 _ => Spread::Even(number("slots") as u32),
@@ -173,10 +184,10 @@ fn invocation(matches: &ArgMatches) -> Result<Invocation, String> {
             player: Settings {
                 entities_max: number("entities") as usize,
                 snapshots_kept: number("snapshots-kept") as usize,
+                snapshot_interval: number("snapshot-interval") as u32,
                 seed: number("seed"),
             },
         },
-        protocol: protocol(word("protocol")),
         target,
         capacity: matches.get_flag("find-capacity").then_some(capacity),
         core: matches.get_one("core").copied(),
@@ -185,14 +196,7 @@ fn invocation(matches: &ArgMatches) -> Result<Invocation, String> {
     })
 }
 
-fn protocol(name: &str) -> Protocol {
-    match name {
-        "aegis" => Protocol::Aegis,
-        _ => unreachable!("the flag takes no other name"),
-    }
-}
-
-fn target(matches: &ArgMatches) -> Result<Target, String> {
+fn target(matches: &ArgMatches, protocols: &[Protocol]) -> Result<Target, String> {
     if let Some(program) = matches.get_one::<PathBuf>("spawn") {
         return Ok(Target::Spawn(Spawn {
             program: program.clone(),
@@ -200,12 +204,17 @@ fn target(matches: &ArgMatches) -> Result<Target, String> {
             core: matches.get_one("server-core").copied(),
         }));
     }
-    let server = matches.get_one::<String>("server").expect("it has a default");
-    let address = server.to_socket_addrs().map_err(|error| format!("--server {server}: {error}"))?.next();
-    Ok(Target::Running {
-        server: address.ok_or_else(|| format!("--server {server}: no address"))?,
-        pid: matches.get_one("pid").copied(),
-    })
+    let mut servers = Servers::NONE;
+    for &protocol in protocols {
+        let flag = match protocol {
+            Protocol::Aegis => "server",
+            Protocol::Rtype => "rtype-server",
+        };
+        let server = matches.get_one::<String>(flag).expect("it has a default");
+        let address = server.to_socket_addrs().map_err(|error| format!("--{flag} {server}: {error}"))?.next();
+        servers = servers.with(protocol, address.ok_or_else(|| format!("--{flag} {server}: no address"))?);
+    }
+    Ok(Target::Running { servers, pid: matches.get_one("pid").copied() })
 }
 
 #[cfg(test)]
@@ -227,10 +236,22 @@ mod tests {
     fn a_server_that_runs_is_the_default() {
         let invocation = parse("swarm --players 9 --spread bunched --pid 5").expect("sound");
         assert_eq!((invocation.swarm.players, invocation.swarm.spread), (9, Spread::Bunched));
-        assert!(
-            matches!(invocation.target, Target::Running { pid: Some(5), server } if server.port() == 4243)
-        );
+        let Target::Running { servers, pid } = invocation.target else { panic!("{:?}", invocation.target) };
+        assert_eq!(servers, Servers::NONE.with(Protocol::Aegis, ([127, 0, 0, 1], 4243).into()));
+        assert_eq!((pid, invocation.swarm.protocols), (Some(5), &[Protocol::Aegis][..]));
         assert!(invocation.capacity.is_none());
+    }
+
+    #[test]
+    fn each_protocol_has_a_server_of_its_own() {
+        let invocation = parse("swarm --protocol mixed --rtype-server 127.0.0.1:9").expect("sound");
+        let Target::Running { servers, .. } = invocation.target else { panic!("{:?}", invocation.target) };
+        let port = |protocol| servers.of(protocol).map(|address| address.port());
+        assert_eq!([port(Protocol::Aegis), port(Protocol::Rtype)], [Some(4243), Some(9)]);
+        assert_eq!(invocation.swarm.protocols, Protocol::ALL);
+        // Where nobody goes does not have to exist.
+        assert!(parse("swarm --protocol rtype --server nowhere").is_ok());
+        assert!(parse("swarm --protocol rtype --rtype-server nowhere").is_err());
     }
 
     #[test]
@@ -252,6 +273,7 @@ mod tests {
             "swarm -- --wake event",
             "swarm --spawn x --find-capacity --capacity-first 9 --capacity-max 8",
             "swarm --protocol smtp",
+            "swarm --protocol rtype --sockets 4",
             "swarm --server nowhere",
         ] {
             assert!(parse(line).is_err(), "{line}");

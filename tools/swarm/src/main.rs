@@ -4,12 +4,11 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use tickwire_swarm::capacity::{Search, judge};
-use tickwire_swarm::player::aegis::AegisPlayer;
 use tickwire_swarm::report::Report;
 use tickwire_swarm::server::{Exit, Spawn, Usage, pin};
 use tickwire_swarm::swarm::{self, News, Options, Stage};
 
-use crate::cli::{Capacity, Invocation, Protocol, Target};
+use crate::cli::{Capacity, Invocation, Target};
 
 mod cli;
 
@@ -77,7 +76,7 @@ fn try_capacity(invocation: &Invocation, target: &Target, players: usize) -> Res
     let exit = exit.ok_or("the server did not say how it went")?;
     let limit = judge(&report, &exit);
     let verdict = limit.map_or("carried", |limit| limit.describe());
-    eprintln!("{players} players: {verdict} ({exit}; {} faults)", report.faults.total());
+    eprintln!("{players} players: {verdict} ({exit}; {} faults)", report.total.faults.total());
     Ok(limit.is_none().then_some(report))
 }
 
@@ -87,25 +86,23 @@ fn measure(
     target: &Target,
     players: usize,
 ) -> Result<(Report, Option<Exit>), String> {
-    let (spawned, address, pid) = match target {
+    let (spawned, servers, pid) = match target {
         Target::Spawn(spawn) => {
-            let spawned = spawn.start(players)?;
-            let (address, pid) = (spawned.address(), spawned.pid());
-            (Some(spawned), address, Some(pid))
+            let spawned = spawn.start(players, invocation.swarm.protocols)?;
+            let (servers, pid) = (spawned.servers(), spawned.pid());
+            (Some(spawned), servers, Some(pid))
         }
-        Target::Running { server, pid } => (None, *server, *pid),
+        Target::Running { servers, pid } => (None, *servers, *pid),
     };
-    let options = Options { server: address, players, ..invocation.swarm.clone() };
+    let options = Options { servers, players, ..invocation.swarm.clone() };
     let mut usages = Vec::with_capacity(2);
     let mut listener = |news: News| match news {
         News::Stage(Stage::Measuring | Stage::Draining) => usages.extend(pid.map(Usage::of)),
         News::Second { .. } if !invocation.quiet => progress(&news, players),
         News::Stage(_) | News::Second { .. } => {}
     };
-    let outcome = match invocation.protocol {
-        Protocol::Aegis => swarm::run::<AegisPlayer>(&options, &mut listener),
-    };
-    let outcome = outcome.map_err(|error| format!("the swarm failed: {error}"))?;
+    let outcome =
+        swarm::run(&options, &mut listener).map_err(|error| format!("the swarm failed: {error}"))?;
     let usage = match usages.into_iter().collect::<std::io::Result<Vec<_>>>() {
         Ok(usages) => usages.first().zip(usages.get(1)).map(|(first, last)| last.since(first)),
         Err(error) => {
@@ -114,7 +111,7 @@ fn measure(
         }
     };
     let exit = spawned.map(|spawned| spawned.stop()).transpose()?;
-    Ok((Report::new(players, &outcome, usage.as_ref(), exit), exit))
+    Ok((Report::new(&outcome, usage.as_ref(), exit), exit))
 }
 
 fn progress(news: &News, players: usize) {

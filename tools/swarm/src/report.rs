@@ -5,8 +5,9 @@ use std::fmt;
 use hdrhistogram::Histogram;
 
 use crate::json;
+use crate::player::Protocol;
 use crate::server::{Exit, Usage};
-use crate::swarm::Outcome;
+use crate::swarm::{Outcome, Share};
 use crate::tally::Faults;
 
 /// Four points of a distribution, in microseconds.
@@ -71,17 +72,15 @@ impl ServerFigures {
     }
 }
 
-/// Everything that is told of a run.
+/// What some of the players did.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct Figures {
     /// Players asked for.
     pub players: usize,
     /// In the match when measuring began.
     pub playing_first: usize,
     /// And when it ended.
     pub playing_last: usize,
-    /// How long was measured, in seconds.
-    pub seconds: f64,
     /// Datagrams that the players received in a second.
     pub datagrams_in_per_s: f64,
     /// Datagrams that they sent in a second.
@@ -100,38 +99,27 @@ pub struct Report {
     pub snapshots_received: u64,
     /// Events handed over.
     pub events: u64,
-    /// From an Input to its acknowledgement.
+    /// Events that came again, and were not.
+    pub events_again: u64,
+    /// From an Input to its acknowledgement, or from a Ping to its Pong.
     pub rtt: Quantiles,
     /// From one snapshot to the next.
     pub interval: Quantiles,
     /// How far that is from what it should be.
     pub jitter: Quantiles,
-    /// How late the swarm itself sent.
-    pub pacing: Quantiles,
-    /// Ticks that the swarm left out.
-    pub ticks_missed: u64,
-    /// What the swarm itself used: share of one core, in percent.
-    pub swarm_core_percent: f64,
     /// What went wrong, from the first login to the last word.
     pub faults: Faults,
-    /// What the server used, when it could be told.
-    pub server: Option<ServerFigures>,
-    /// What the server said at its end, when the swarm had started it.
-    pub exit: Option<Exit>,
 }
 
-impl Report {
-    /// The figures of a run; `usage` is the server's while it was measured.
-    pub fn new(players: usize, outcome: &Outcome, usage: Option<&Usage>, exit: Option<Exit>) -> Self {
-        let measured = &outcome.measured;
-        let seconds = outcome.measured_for.as_nanos() as f64 / 1e9;
+impl Figures {
+    /// Those of a share that was measured for so many seconds.
+    pub fn new(share: &Share, seconds: f64) -> Self {
+        let (measured, tally) = (&share.measured, &share.tally);
         let per_s = |count: u64| count as f64 / seconds;
-        let datagrams = measured.datagrams_in + measured.datagrams_out;
         Self {
-            players,
-            playing_first: outcome.playing_first,
-            playing_last: outcome.playing_last,
-            seconds,
+            players: share.players,
+            playing_first: share.playing_first,
+            playing_last: share.playing_last,
             datagrams_in_per_s: per_s(measured.datagrams_in),
             datagrams_out_per_s: per_s(measured.datagrams_out),
             bytes_in_per_s: per_s(measured.bytes_in),
@@ -141,15 +129,11 @@ impl Report {
             snapshots_expected: measured.snapshots_expected,
             snapshots_received: measured.snapshots_received,
             events: measured.events,
-            rtt: Quantiles::of(&outcome.tally.rtt_us),
-            interval: Quantiles::of(&outcome.tally.interval_us),
-            jitter: Quantiles::of(&outcome.tally.jitter_us),
-            pacing: Quantiles::of(&outcome.tally.pacing_us),
-            ticks_missed: measured.ticks_missed,
-            swarm_core_percent: outcome.cpu_ns as f64 / seconds / 1e7,
-            faults: outcome.tally.faults,
-            server: usage.map(|usage| ServerFigures::new(usage, datagrams, outcome.playing_last, seconds)),
-            exit,
+            events_again: measured.events_again,
+            rtt: Quantiles::of(&tally.rtt_us),
+            interval: Quantiles::of(&tally.interval_us),
+            jitter: Quantiles::of(&tally.jitter_us),
+            faults: tally.faults,
         }
     }
 
@@ -163,43 +147,126 @@ impl Report {
         percent(self.snapshots_received, self.snapshots_expected)
     }
 
+    fn members_to_json(&self, it: &mut json::Object<'_>) {
+        it.integer("players", self.players as u64);
+        it.integer("playing_first", self.playing_first as u64);
+        it.integer("playing_last", self.playing_last as u64);
+        it.decimal("datagrams_in_per_s", self.datagrams_in_per_s);
+        it.decimal("datagrams_out_per_s", self.datagrams_out_per_s);
+        it.decimal("bytes_in_per_s", self.bytes_in_per_s);
+        it.decimal("bytes_out_per_s", self.bytes_out_per_s);
+        it.integer("inputs_sent", self.inputs_sent);
+        it.integer("inputs_acked", self.inputs_acked);
+        it.decimal("inputs_percent", self.inputs_percent());
+        it.integer("snapshots_expected", self.snapshots_expected);
+        it.integer("snapshots_received", self.snapshots_received);
+        it.decimal("snapshots_percent", self.snapshots_percent());
+        it.integer("events", self.events);
+        it.integer("events_again", self.events_again);
+        for (name, quantiles) in
+            [("rtt", self.rtt), ("snapshot_interval", self.interval), ("snapshot_jitter", self.jitter)]
+        {
+            it.object(name, |it| quantiles_json(it, &quantiles));
+        }
+        it.object("faults", |it| self.faults.iter().for_each(|(kind, count)| it.integer(kind.name(), count)));
+    }
+
+    fn players_text(&self) -> String {
+        let Self { players, playing_first, playing_last, .. } = self;
+        format!("{playing_first} of {players} at first, {playing_last} at last")
+    }
+
+    fn traffic_text(&self) -> String {
+        format!(
+            "{:.0} datagrams/s sent ({:.0} kB/s), {:.0} received ({:.0} kB/s)",
+            self.datagrams_out_per_s,
+            self.bytes_out_per_s / 1000.0,
+            self.datagrams_in_per_s,
+            self.bytes_in_per_s / 1000.0
+        )
+    }
+
+    fn inputs_text(&self) -> String {
+        let percent = self.inputs_percent();
+        format!("{} of {} acknowledged ({percent:.3} %)", self.inputs_acked, self.inputs_sent)
+    }
+
+    fn snapshots_text(&self) -> String {
+        format!(
+            "{} of {} received ({:.3} %), {} events",
+            self.snapshots_received,
+            self.snapshots_expected,
+            self.snapshots_percent(),
+            self.events
+        )
+    }
+
+    fn faults_text(&self) -> String {
+        let kinds = self.faults.iter().map(|(kind, count)| format!(", {} {count}", kind.name()));
+        format!("{}{}", self.faults.total(), kinds.collect::<String>())
+    }
+}
+
+/// Everything that is told of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What all players did.
+    pub total: Figures,
+    /// And those of each protocol.
+    pub protocols: Vec<(Protocol, Figures)>,
+    /// How long was measured, in seconds.
+    pub seconds: f64,
+    /// How late the swarm itself sent.
+    pub pacing: Quantiles,
+    /// Ticks that the swarm left out.
+    pub ticks_missed: u64,
+    /// What the swarm itself used: share of one core, in percent.
+    pub swarm_core_percent: f64,
+    /// What the server used, when it could be told.
+    pub server: Option<ServerFigures>,
+    /// What the server said at its end, when the swarm had started it.
+    pub exit: Option<Exit>,
+}
+
+impl Report {
+    /// The figures of a run; `usage` is the server's while it was measured.
+    pub fn new(outcome: &Outcome, usage: Option<&Usage>, exit: Option<Exit>) -> Self {
+        let total = outcome.total();
+        let seconds = outcome.measured_for.as_nanos() as f64 / 1e9;
+        let datagrams = total.measured.datagrams_in + total.measured.datagrams_out;
+        let shares = outcome.shares.iter();
+        Self {
+            total: Figures::new(&total, seconds),
+            protocols: shares.map(|(protocol, share)| (*protocol, Figures::new(share, seconds))).collect(),
+            seconds,
+            pacing: Quantiles::of(&total.tally.pacing_us),
+            ticks_missed: outcome.ticks_missed,
+            swarm_core_percent: outcome.cpu_ns as f64 / seconds / 1e7,
+            server: usage.map(|usage| ServerFigures::new(usage, datagrams, total.playing_last, seconds)),
+            exit,
+        }
+    }
+
     /// Whether everyone played from the first moment to the last, and nothing went wrong.
     pub fn is_clean(&self) -> bool {
-        self.playing_first == self.players && self.playing_last == self.players && self.faults.total() == 0
+        let Figures { players, playing_first, playing_last, faults, .. } = &self.total;
+        playing_first == players && playing_last == players && faults.total() == 0
     }
 
     /// The report as a JSON object, on one line.
     pub fn to_json(&self) -> String {
         json::object(|it| {
-            it.integer("players", self.players as u64);
-            it.integer("playing_first", self.playing_first as u64);
-            it.integer("playing_last", self.playing_last as u64);
+            self.total.members_to_json(it);
             it.decimal("seconds", self.seconds);
-            it.decimal("datagrams_in_per_s", self.datagrams_in_per_s);
-            it.decimal("datagrams_out_per_s", self.datagrams_out_per_s);
-            it.decimal("bytes_in_per_s", self.bytes_in_per_s);
-            it.decimal("bytes_out_per_s", self.bytes_out_per_s);
-            it.integer("inputs_sent", self.inputs_sent);
-            it.integer("inputs_acked", self.inputs_acked);
-            it.decimal("inputs_percent", self.inputs_percent());
-            it.integer("snapshots_expected", self.snapshots_expected);
-            it.integer("snapshots_received", self.snapshots_received);
-            it.decimal("snapshots_percent", self.snapshots_percent());
-            it.integer("events", self.events);
-            for (name, quantiles) in [
-                ("rtt", self.rtt),
-                ("snapshot_interval", self.interval),
-                ("snapshot_jitter", self.jitter),
-                ("swarm_lateness", self.pacing),
-            ] {
-                it.object(name, |it| quantiles_json(it, &quantiles));
-            }
+            it.object("swarm_lateness", |it| quantiles_json(it, &self.pacing));
             it.integer("swarm_ticks_missed", self.ticks_missed);
             it.decimal("swarm_core_percent", self.swarm_core_percent);
-            it.object("faults", |it| {
-                self.faults.iter().for_each(|(kind, count)| it.integer(kind.name(), count))
-            });
             it.boolean("is_clean", self.is_clean());
+            it.object("protocols", |it| {
+                for (protocol, figures) in &self.protocols {
+                    it.object(protocol.name(), |it| figures.members_to_json(it));
+                }
+            });
             if let Some(server) = &self.server {
                 it.object("server", |it| server_json(it, server));
             }
@@ -207,6 +274,24 @@ impl Report {
                 it.object("server_exit", |it| exit.to_json(it));
             }
         })
+    }
+
+    /// A line about all players, and where there are several protocols one for each.
+    fn write_each(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        topic: &str,
+        text: impl Fn(&Figures) -> String,
+    ) -> fmt::Result {
+        let mut topic = topic;
+        if let [_] = self.protocols.as_slice() {
+            return writeln!(f, "{topic:<12} {}", text(&self.total));
+        }
+        for (protocol, figures) in &self.protocols {
+            writeln!(f, "{topic:<12} {:<6} {}", protocol.name(), text(figures))?;
+            topic = "";
+        }
+        Ok(())
     }
 }
 
@@ -233,37 +318,13 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { players, playing_first, playing_last, seconds, .. } = self;
-        writeln!(
-            f,
-            "players      {playing_first} of {players} at first, {playing_last} at last, {seconds:.1} s"
-        )?;
-        writeln!(
-            f,
-            "traffic      {:.0} datagrams/s sent ({:.0} kB/s), {:.0} received ({:.0} kB/s)",
-            self.datagrams_out_per_s,
-            self.bytes_out_per_s / 1000.0,
-            self.datagrams_in_per_s,
-            self.bytes_in_per_s / 1000.0
-        )?;
-        writeln!(
-            f,
-            "inputs       {} of {} acknowledged ({:.3} %)",
-            self.inputs_acked,
-            self.inputs_sent,
-            self.inputs_percent()
-        )?;
-        writeln!(
-            f,
-            "snapshots    {} of {} received ({:.3} %), {} events",
-            self.snapshots_received,
-            self.snapshots_expected,
-            self.snapshots_percent(),
-            self.events
-        )?;
-        writeln!(f, "round trip   {}", self.rtt)?;
-        writeln!(f, "interval     {}", self.interval)?;
-        writeln!(f, "jitter       {}", self.jitter)?;
+        self.write_each(f, "players", |of| format!("{}, {:.1} s", of.players_text(), self.seconds))?;
+        self.write_each(f, "traffic", Figures::traffic_text)?;
+        self.write_each(f, "inputs", Figures::inputs_text)?;
+        self.write_each(f, "snapshots", Figures::snapshots_text)?;
+        self.write_each(f, "round trip", |of| of.rtt.to_string())?;
+        self.write_each(f, "interval", |of| of.interval.to_string())?;
+        self.write_each(f, "jitter", |of| of.jitter.to_string())?;
         writeln!(f, "swarm late   {}", self.pacing)?;
         writeln!(
             f,
@@ -276,9 +337,7 @@ impl fmt::Display for Report {
         if let Some(exit) = &self.exit {
             writeln!(f, "server said  {exit}")?;
         }
-        write!(f, "faults       {}", self.faults.total())?;
-        self.faults.iter().try_for_each(|(kind, count)| write!(f, ", {} {count}", kind.name()))?;
-        writeln!(f)
+        self.write_each(f, "faults", Figures::faults_text)
     }
 }
 
@@ -304,7 +363,7 @@ mod tests {
     use super::*;
     use crate::tally::{Counters, Fault, Tally};
 
-    fn outcome() -> Outcome {
+    fn share() -> Share {
         let mut tally = Tally { is_measuring: true, ..Tally::new() };
         (1..=1000).for_each(|ms| tally.rtt(Duration::from_millis(ms)));
         let measured = Counters {
@@ -317,24 +376,26 @@ mod tests {
             snapshots_received: 400,
             ..Counters::default()
         };
-        Outcome {
-            tally,
-            measured,
-            measured_for: Duration::from_secs(2),
-            cpu_ns: 500_000_000,
-            playing_first: 20,
-            playing_last: 20,
-        }
+        Share { players: 20, tally, measured, playing_first: 20, playing_last: 20 }
+    }
+
+    fn outcome_of(shares: Vec<(Protocol, Share)>) -> Outcome {
+        Outcome { shares, ticks_missed: 0, measured_for: Duration::from_secs(2), cpu_ns: 500_000_000 }
+    }
+
+    fn outcome() -> Outcome {
+        outcome_of(vec![(Protocol::Aegis, share())])
     }
 
     #[test]
     fn figures_of_a_run() {
         let usage = Usage { cpu_ns: 10_000_000, resident_bytes: 7, resident_bytes_max: 9 };
-        let report = Report::new(20, &outcome(), Some(&usage), None);
-        assert_eq!((report.datagrams_in_per_s, report.datagrams_out_per_s), (400.0, 600.0));
-        assert_eq!(report.bytes_in_per_s, 40_000.0);
-        assert_eq!((report.inputs_percent(), report.snapshots_percent()), (99.9, 100.0));
-        let server = report.server.expect("its usage is known");
+        let report = Report::new(&outcome(), Some(&usage), None);
+        let total = &report.total;
+        assert_eq!((total.datagrams_in_per_s, total.datagrams_out_per_s), (400.0, 600.0));
+        assert_eq!(total.bytes_in_per_s, 40_000.0);
+        assert_eq!((total.inputs_percent(), total.snapshots_percent()), (99.9, 100.0));
+        let server = report.server.as_ref().expect("its usage is known");
         assert_eq!(server.core_percent, 0.5, "10 ms in 2 s");
         assert_eq!(server.cpu_us_per_datagram, 5.0, "10 ms for 2000");
         assert_eq!(server.cpu_us_per_player_s, 250.0, "10 ms for 20 players in 2 s");
@@ -345,7 +406,7 @@ mod tests {
 
     #[test]
     fn quantiles_of_a_known_distribution() {
-        let quantiles = Report::new(20, &outcome(), None, None).rtt;
+        let quantiles = Report::new(&outcome(), None, None).total.rtt;
         // Three digits are kept, and a bucket's highest value is told.
         assert_eq!(
             [quantiles.p50_us, quantiles.p99_us, quantiles.p999_us].map(|us| us / 1000),
@@ -356,22 +417,50 @@ mod tests {
 
     #[test]
     fn a_fault_or_a_missing_player_is_not_clean() {
-        let mut faulty = outcome();
+        let is_clean =
+            |share| Report::new(&outcome_of(vec![(Protocol::Aegis, share)]), None, None).is_clean();
+        assert!(is_clean(share()));
+        let mut faulty = share();
         faulty.tally.fault(Fault::Lost);
-        assert!(!Report::new(20, &faulty, None, None).is_clean());
-        assert!(!Report::new(21, &outcome(), None, None).is_clean());
-        let late = Outcome { playing_first: 19, ..outcome() };
-        assert!(!Report::new(20, &late, None, None).is_clean());
+        assert!(!is_clean(faulty));
+        assert!(!is_clean(Share { players: 21, ..share() }));
+        assert!(!is_clean(Share { playing_first: 19, ..share() }));
+    }
+
+    /// Two protocols: the sum, each of them, and in the text a line for each.
+    #[test]
+    fn protocols_are_told_apart() {
+        let mut faulty = share();
+        faulty.tally.fault(Fault::Lost);
+        let outcome = outcome_of(vec![(Protocol::Aegis, share()), (Protocol::Rtype, faulty)]);
+        let report = Report::new(&outcome, None, None);
+        assert_eq!((report.total.players, report.total.inputs_acked), (40, 1998));
+        assert!(!report.is_clean());
+        let json = report.to_json();
+        assert!(json.contains(r#""protocols":{"aegis":{"players":20,"#), "{json}");
+        assert!(
+            json.contains(r#""faults":{"lost":1}}},"#) || json.ends_with(r#""faults":{"lost":1}}}}"#),
+            "{json}"
+        );
+        let text = report.to_string();
+        for line in [
+            "inputs       aegis  999 of 1000 acknowledged (99.900 %)",
+            "             rtype  999 of 1000 acknowledged (99.900 %)",
+            "faults       aegis  0",
+            "             rtype  1, lost 1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
     }
 
     /// A run in which nothing happened gives figures, and JSON that can be read.
     #[test]
     fn nothing_at_all_is_reported_too() {
-        let empty = Outcome { tally: Tally::new(), measured: Counters::default(), ..outcome() };
+        let empty = outcome_of(vec![(Protocol::Aegis, Share { players: 1, ..Share::default() })]);
         let usage = Usage { cpu_ns: 0, resident_bytes: 0, resident_bytes_max: 0 };
         let report =
-            Report::new(1, &empty, Some(&usage), Exit::parse("ticks 5 late 4 dropped 3 work_p999_us 2"));
-        assert_eq!((report.inputs_percent(), report.rtt), (100.0, Quantiles::default()));
+            Report::new(&empty, Some(&usage), Exit::parse("ticks 5 late 4 dropped 3 work_p999_us 2"));
+        assert_eq!((report.total.inputs_percent(), report.total.rtt), (100.0, Quantiles::default()));
         let text = report.to_json();
         assert!(text.contains(r#""cpu_us_per_datagram":null"#), "{text}");
         assert!(text.contains(r#""faults":{}"#), "{text}");

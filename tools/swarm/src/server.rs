@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::json;
+use crate::player::{Protocol, Servers};
 
 /// What a process has used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +130,7 @@ pub struct Spawn {
 #[derive(Debug)]
 pub struct Spawned {
     child: Child,
-    address: SocketAddr,
+    servers: Servers,
     log: PathBuf,
 }
 
@@ -140,54 +141,54 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const PLAYERS_PER_ROOM: usize = tickwire::model::PLAYERS_MAX;
 
 impl Spawn {
-    /// Starts a server with rooms for `players` on free ports, and waits until it is ready.
+    /// Starts a server with rooms for `players` of `protocols` on free ports, and waits until it is ready.
     ///
     /// # Errors
     /// When it cannot be started, or ends before it is ready; its log is then in the text.
-    pub fn start(&self, players: usize) -> Result<Spawned, String> {
+    pub fn start(&self, players: usize, protocols: &[Protocol]) -> Result<Spawned, String> {
         // A file, not a pipe: nobody has to read along, and a server must not be stopped by its log.
         let log = std::env::temp_dir().join(format!("tickwire-swarm-{}.log", std::process::id()));
         let failed = |error: io::Error| format!("cannot start {}: {error}", self.program.display());
         let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let child = Command::new(&self.program)
-            .args(self.arguments(players))
+            .args(self.arguments(players, protocols))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(file)
             .spawn()
             .map_err(failed)?;
-        let mut spawned = Spawned { child, address: SocketAddr::from(([0; 4], 0)), log };
+        let mut spawned = Spawned { child, servers: Servers::NONE, log };
         if let Some(core) = self.core {
             pin(Pid::from_child(&spawned.child).into(), core).map_err(failed)?;
         }
-        spawned.await_ready()?;
+        spawned.await_ready(protocols)?;
         Ok(spawned)
     }
 
-    fn arguments(&self, players: usize) -> Vec<String> {
+    fn arguments(&self, players: usize, protocols: &[Protocol]) -> Vec<String> {
         let rooms = players.div_ceil(PLAYERS_PER_ROOM).to_string();
-        let own = [
-            ("--aegis-tcp", "127.0.0.1:0"),
-            ("--aegis-udp", "127.0.0.1:0"),
-            ("--rooms", rooms.as_str()),
-            ("--log", "info"),
-        ];
+        // The doors of Aegis cannot be shut.
+        let doors = protocols.iter().filter(|protocol| **protocol != Protocol::Aegis);
+        let doors = doors.map(|protocol| format!("--{}", protocol.listener()));
+        let local = "127.0.0.1:0".to_owned();
+        let own = ["--aegis-tcp", "--aegis-udp"].map(str::to_owned).into_iter().chain(doors);
+        let own = own
+            .map(|door| (door, local.clone()))
+            .chain([("--rooms".to_owned(), rooms), ("--log".to_owned(), "info".to_owned())]);
         let is_given = |name: &str| {
             self.flags.iter().any(|flag| {
                 flag.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
             })
         };
-        let own = own.into_iter().filter(|(name, _)| !is_given(name));
-        own.flat_map(|(name, value)| [name.to_owned(), value.to_owned()])
-            .chain(self.flags.iter().cloned())
-            .collect()
+        let own = own.filter(|(name, _)| !is_given(name));
+        own.flat_map(|(name, value)| [name, value]).chain(self.flags.iter().cloned()).collect()
     }
 }
 
 impl Spawned {
-    /// Where players log in.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where players go first.
+    pub fn servers(&self) -> Servers {
+        self.servers
     }
 
     /// Its process.
@@ -208,24 +209,36 @@ impl Spawned {
         Exit::parse(&log).ok_or_else(|| format!("the server did not say how it went:\n{log}"))
     }
 
-    fn await_ready(&mut self) -> Result<(), String> {
+    fn await_ready(&mut self, protocols: &[Protocol]) -> Result<(), String> {
         let stdout = self.child.stdout.take().ok_or("the server has no output")?;
         let mut is_ready = false;
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if let Some(address) = line.strip_prefix("listening aegis-tcp ") {
-                self.address = address.parse().map_err(|_| format!("not an address: {address}"))?;
+            if let Some((name, address)) = line.strip_prefix("listening ").and_then(|of| of.split_once(' ')) {
+                self.note_listener(name, address)?;
             }
             if line == "ready" {
                 is_ready = true;
                 break;
             }
         }
-        if !is_ready || self.address.port() == 0 {
-            return Err(format!("the server did not get ready:\n{}", read_log(&self.log)));
+        let has_door = |&protocol: &Protocol| self.servers.of(protocol).is_some();
+        match protocols.iter().find(|protocol| !has_door(protocol)) {
+            _ if !is_ready => Err(format!("the server did not get ready:\n{}", read_log(&self.log))),
+            Some(protocol) => Err(format!("the server does not listen on {}", protocol.listener())),
+            None => Ok(()),
         }
-        if self.address.ip().is_unspecified() {
-            self.address.set_ip([127, 0, 0, 1].into());
+    }
+
+    /// Remembers where the players of a protocol go, if it is theirs.
+    fn note_listener(&mut self, name: &str, address: &str) -> Result<(), String> {
+        let Some(&protocol) = Protocol::ALL.iter().find(|protocol| protocol.listener() == name) else {
+            return Ok(());
+        };
+        let mut address: SocketAddr = address.parse().map_err(|_| format!("not an address: {address}"))?;
+        if address.ip().is_unspecified() {
+            address.set_ip([127, 0, 0, 1].into());
         }
+        self.servers = self.servers.with(protocol, address);
         Ok(())
     }
 
@@ -303,16 +316,24 @@ mod tests {
         let flags = ["--rooms=9", "--aegis-tcp", "[::1]:0"].map(str::to_owned).to_vec();
         let spawn = Spawn { program: PathBuf::new(), flags: flags.clone(), core: None };
         let added = ["--aegis-udp", "127.0.0.1:0", "--log", "info"].map(str::to_owned).to_vec();
-        assert_eq!(spawn.arguments(5), [added, flags].concat());
+        assert_eq!(spawn.arguments(5, &[Protocol::Aegis]), [added, flags].concat());
         let none = Spawn { program: PathBuf::new(), flags: Vec::new(), core: None };
-        assert_eq!(none.arguments(5)[4..6], ["--rooms", "2"]);
+        assert_eq!(none.arguments(5, &[Protocol::Aegis])[4..6], ["--rooms", "2"]);
+        assert_eq!(none.arguments(5, Protocol::ALL)[4..8], ["--rtype-udp", "127.0.0.1:0", "--rooms", "2"]);
     }
 
     #[test]
     fn a_server_that_does_not_start_is_told_of() {
         let spawn = Spawn { program: "/nonexistent".into(), flags: Vec::new(), core: None };
-        assert!(spawn.start(1).expect_err("no such program").contains("cannot start /nonexistent"));
+        assert!(
+            spawn
+                .start(1, &[Protocol::Aegis])
+                .expect_err("no such program")
+                .contains("cannot start /nonexistent")
+        );
         let spawn = Spawn { program: "/bin/false".into(), ..spawn };
-        assert!(spawn.start(1).expect_err("it ends at once").contains("did not get ready"));
+        assert!(
+            spawn.start(1, &[Protocol::Aegis]).expect_err("it ends at once").contains("did not get ready")
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! What a swarm counts, over all of its players.
 
+use std::ops::AddAssign;
+
 use hdrhistogram::Histogram;
 
 use tickwire::time::Duration;
@@ -42,6 +44,10 @@ pub enum Fault {
     EventRepeated,
     /// An event whose content is malformed or unknown.
     EventIgnored,
+    /// An entity in a snapshot that was never told of.
+    UnknownEntity,
+    /// An entity for which the player had no room.
+    NoRoom,
     /// The kernel refused to send: its buffer was full, or the server's port is closed.
     Send,
     /// Receiving failed.
@@ -50,7 +56,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, in the order of their values.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Connection,
         Self::Rejected,
         Self::Dismissed,
@@ -68,6 +74,8 @@ impl Fault {
         Self::AckBackwards,
         Self::EventRepeated,
         Self::EventIgnored,
+        Self::UnknownEntity,
+        Self::NoRoom,
         Self::Send,
         Self::Receive,
     ];
@@ -92,6 +100,8 @@ impl Fault {
             Self::AckBackwards => "ack_backwards",
             Self::EventRepeated => "event_repeated",
             Self::EventIgnored => "event_ignored",
+            Self::UnknownEntity => "unknown_entity",
+            Self::NoRoom => "no_room",
             Self::Send => "send",
             Self::Receive => "receive",
         }
@@ -138,6 +148,8 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Events handed over, each once.
     pub events: u64,
+    /// Events that came again and were not: sent a second time because an acknowledgement took long.
+    pub events_again: u64,
     /// Inputs sent (while measuring).
     pub inputs_sent: u64,
     /// Of those, acknowledged, whenever that was.
@@ -146,8 +158,6 @@ pub struct Counters {
     pub snapshots_expected: u64,
     /// Snapshots applied (while measuring).
     pub snapshots_received: u64,
-    /// Ticks that the swarm itself could not send in, having fallen behind.
-    pub ticks_missed: u64,
 }
 
 impl Counters {
@@ -159,12 +169,27 @@ impl Counters {
             datagrams_out: self.datagrams_out - before.datagrams_out,
             bytes_out: self.bytes_out - before.bytes_out,
             events: self.events - before.events,
+            events_again: self.events_again - before.events_again,
             inputs_sent: self.inputs_sent - before.inputs_sent,
             inputs_acked: self.inputs_acked - before.inputs_acked,
             snapshots_expected: self.snapshots_expected - before.snapshots_expected,
             snapshots_received: self.snapshots_received - before.snapshots_received,
-            ticks_missed: self.ticks_missed - before.ticks_missed,
         }
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.datagrams_in += more.datagrams_in;
+        self.bytes_in += more.bytes_in;
+        self.datagrams_out += more.datagrams_out;
+        self.bytes_out += more.bytes_out;
+        self.events += more.events;
+        self.events_again += more.events_again;
+        self.inputs_sent += more.inputs_sent;
+        self.inputs_acked += more.inputs_acked;
+        self.snapshots_expected += more.snapshots_expected;
+        self.snapshots_received += more.snapshots_received;
     }
 }
 
@@ -205,6 +230,22 @@ impl Tally {
             interval_us: empty(),
             jitter_us: empty(),
             pacing_us: empty(),
+        }
+    }
+
+    /// Adds what another counted.
+    pub fn add(&mut self, more: &Self) {
+        self.counters += more.counters;
+        for (fault, count) in more.faults.iter() {
+            self.faults.add(fault, count);
+        }
+        for (sum, part) in [
+            (&mut self.rtt_us, &more.rtt_us),
+            (&mut self.interval_us, &more.interval_us),
+            (&mut self.jitter_us, &more.jitter_us),
+            (&mut self.pacing_us, &more.pacing_us),
+        ] {
+            sum.add(part).expect("the same bounds");
         }
     }
 
@@ -259,6 +300,18 @@ mod tests {
         let mut names = Fault::ALL.map(Fault::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn tallies_add_up() {
+        let mut one = Tally { is_measuring: true, ..Tally::new() };
+        one.rtt(Duration::from_millis(1));
+        one.fault(Fault::Lost);
+        one.counters = Counters { events: 2, bytes_in: 5, ..Counters::default() };
+        let mut sum = one.clone();
+        sum.add(&one);
+        assert_eq!((sum.rtt_us.len(), sum.faults.count(Fault::Lost), sum.faults.total()), (2, 2, 2));
+        assert_eq!(sum.counters, Counters { events: 4, bytes_in: 10, ..Counters::default() });
     }
 
     #[test]

@@ -1,5 +1,10 @@
 //! Who is compared: one module each, all with the two faces of [`crate::pace`].
 
+#[cfg(feature = "tickwire")]
+use ::tickwire::io::Backend;
+#[cfg(feature = "tickwire")]
+use ::tickwire::seam::Door;
+
 use crate::pace;
 use crate::work::{ClientReport, Job, ServerReport};
 
@@ -31,6 +36,8 @@ pub const NAMES: &[&str] = &[
     "tickwire",
     #[cfg(feature = "tickwire")]
     "tickwire-uring",
+    #[cfg(feature = "tickwire")]
+    "tickwire-rtype",
     #[cfg(feature = "enet")]
     "rusty_enet",
     #[cfg(feature = "libenet")]
@@ -58,9 +65,11 @@ pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
     match name {
         "floor" => serve_widely(job, floor::Floor::bind(job)?),
         #[cfg(feature = "tickwire")]
-        "tickwire" => tickwire::serve(job, ::tickwire::io::Backend::Mio),
+        "tickwire" => tickwire::serve(job, Backend::Mio, Door::Aegis),
         #[cfg(feature = "tickwire")]
-        "tickwire-uring" => tickwire::serve(job, ::tickwire::io::Backend::IoUring),
+        "tickwire-uring" => tickwire::serve(job, Backend::IoUring, Door::Aegis),
+        #[cfg(feature = "tickwire")]
+        "tickwire-rtype" => tickwire::serve(job, Backend::Mio, Door::Rtype),
         #[cfg(feature = "enet")]
         "rusty_enet" => serve_widely(job, enet::Enet::bind(job)?),
         #[cfg(feature = "libenet")]
@@ -93,6 +102,8 @@ pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
         "tickwire" | "tickwire-uring" => {
             pace::play(job, |number| tickwire::TickwireGuest::connect(port, number))
         }
+        #[cfg(feature = "tickwire")]
+        "tickwire-rtype" => pace::play(job, |_| tickwire::RtypeGuest::connect(port)),
         #[cfg(feature = "enet")]
         "rusty_enet" => pace::play(job, |_| enet::EnetGuest::connect(port)),
         #[cfg(feature = "libenet")]

@@ -1,16 +1,17 @@
 //! A player over the Aegis protocol: the library's client, with a hand at its controls and a judge beside it.
 
+use std::net::SocketAddr;
+
 use tickwire::client::aegis::{Client, Ignored, Over, Phase, Settings as ClientSettings};
-use tickwire::limits::TICK_RATE_HZ;
-use tickwire::model::{Controls, Name};
-use tickwire::rng::Rng;
+use tickwire::model::Name;
 use tickwire::seam::DATAGRAM_BYTES_MAX;
-use tickwire::time::{Duration, Instant, Tick};
+use tickwire::time::{Instant, Tick};
 use tickwire::wire::aegis::event::Event;
 use tickwire::wire::aegis::snapshot::SnapshotError;
 use tickwire::wire::aegis::{Header, PacketKind};
 
-use super::checks::Checks;
+use super::checks::{Cadence, Checks};
+use super::hand::Hand;
 use super::{Player, Settings, State};
 use crate::tally::{Fault, Tally};
 
@@ -20,33 +21,15 @@ pub struct AegisPlayer {
     client: Client,
     hand: Hand,
     checks: Checks,
-    /// Tick and time of the newest snapshot.
-    newest: Option<(Tick, Instant)>,
-    /// Ignored events that were counted as faults.
+    cadence: Cadence,
+    /// Events that came again, and ignored events, that were counted.
+    events_again: u64,
     events_ignored: u64,
     is_leaving: bool,
     is_over_told: bool,
 }
 
 impl Player for AegisPlayer {
-    fn new(index: usize, settings: &Settings) -> Self {
-        let name = Name::new(format!("s{index}").as_bytes()).expect("a letter and a few digits are a name");
-        let client = Client::new(&ClientSettings {
-            name,
-            entities_max: settings.entities_max,
-            snapshots_kept: settings.snapshots_kept,
-        });
-        Self {
-            client,
-            hand: Hand::new(settings.seed ^ index as u64),
-            checks: Checks::new(),
-            newest: None,
-            events_ignored: 0,
-            is_leaving: false,
-            is_over_told: false,
-        }
-    }
-
     fn state(&self) -> State {
         match self.client.phase() {
             Phase::LoggingIn | Phase::Binding => State::Joining,
@@ -69,8 +52,8 @@ impl Player for AegisPlayer {
         self.tell_over(tally);
     }
 
-    fn udp_port(&self) -> Option<u16> {
-        self.client.udp_port()
+    fn udp(&self, server: SocketAddr) -> Option<SocketAddr> {
+        self.client.udp_port().map(|port| SocketAddr::new(server.ip(), port))
     }
 
     fn datagram(&mut self, now: Instant, bytes: &[u8], tally: &mut Tally) {
@@ -127,38 +110,42 @@ impl Player for AegisPlayer {
     fn session_key(&self) -> Option<u32> {
         self.client.player().map(|_| self.client.link().token())
     }
-
-    fn key_of(bytes: &[u8]) -> Option<u32> {
-        Header::parse(bytes).ok().map(|header| header.session)
-    }
 }
 
 impl AegisPlayer {
+    /// The `index`th of the swarm.
+    pub fn new(index: usize, settings: &Settings) -> Self {
+        let name = Name::new(format!("s{index}").as_bytes()).expect("a letter and a few digits are a name");
+        let client = Client::new(&ClientSettings {
+            name,
+            entities_max: settings.entities_max,
+            snapshots_kept: settings.snapshots_kept,
+        });
+        Self {
+            client,
+            hand: Hand::new(settings.seed ^ index as u64),
+            checks: Checks::new(),
+            cadence: Cadence::default(),
+            events_again: 0,
+            events_ignored: 0,
+            is_leaving: false,
+            is_over_told: false,
+        }
+    }
+
     fn take_snapshot(&mut self, now: Instant, tally: &mut Tally) {
         let Some(table) = self.client.last_applied() else { return };
         let tick = Tick(table.tick());
         let interval_ticks = u32::from(self.client.snapshot_interval()).max(1);
-        let Some((before, before_at)) = self.newest else {
-            self.newest = Some((tick, now));
-            return;
-        };
-        let counted = u64::from(tally.is_measuring);
-        tally.counters.snapshots_received += counted;
-        let ticks = tick.since(before);
-        if ticks == 0 || ticks >= 1 << 31 {
-            // Overtaken on its way: it was expected already when the newer one came.
-            return;
-        }
-        tally.counters.snapshots_expected += counted * u64::from(ticks.div_ceil(interval_ticks));
-        let expected = Duration::from_secs(u64::from(ticks)).per(u64::from(TICK_RATE_HZ));
-        tally.interval(now.since(before_at), expected);
-        self.newest = Some((tick, now));
+        self.cadence.snapshot(now, tick, interval_ticks, tally);
     }
 
     fn take_events(&mut self, tally: &mut Tally) {
         while let Some(event) = self.client.poll_event() {
             self.checks.event(print(&event), tally);
         }
+        let again = self.client.stats().events_repeated;
+        tally.counters.events_again += again - std::mem::replace(&mut self.events_again, again);
         let ignored = self.client.stats().events_ignored;
         tally.faults.add(Fault::EventIgnored, ignored - self.events_ignored);
         self.events_ignored = ignored;
@@ -182,6 +169,11 @@ impl AegisPlayer {
     }
 }
 
+/// The session that a datagram names.
+pub(super) fn key_of(bytes: &[u8]) -> Option<u32> {
+    Header::parse(bytes).ok().map(|header| header.session)
+}
+
 /// A number for an event that no other of the same session has: the same thing happens once in a tick.
 fn print(event: &Event) -> u64 {
     let (kind, tick, what) = match *event {
@@ -194,36 +186,4 @@ fn print(event: &Event) -> u64 {
     };
     // Ticks of a run fit 29 bits: a hundred days.
     kind << 61 | u64::from(tick & 0x1FFF_FFFF) << 32 | u64::from(what)
-}
-
-/// Flies about and shoots by chance, as people do: another course a few times in a second, and the trigger once or
-/// twice.
-#[derive(Debug)]
-struct Hand {
-    rng: Rng,
-    course: u8,
-    is_pressed: bool,
-    turn_at: Instant,
-    trigger_at: Instant,
-}
-
-impl Hand {
-    fn new(seed: u64) -> Self {
-        let rng = Rng::new(seed);
-        Self { rng, course: 0, is_pressed: false, turn_at: Instant::ZERO, trigger_at: Instant::ZERO }
-    }
-
-    fn controls(&mut self, now: Instant) -> Controls {
-        if now >= self.turn_at {
-            self.turn_at = now + Duration::from_millis(150 + u64::from(self.rng.below(500)));
-            self.course = self.rng.below(16) as u8;
-        }
-        if now >= self.trigger_at {
-            self.is_pressed = !self.is_pressed;
-            let pause_ms = if self.is_pressed { 100 } else { 300 + self.rng.below(500) };
-            self.trigger_at = now + Duration::from_millis(u64::from(pause_ms));
-        }
-        let trigger = if self.is_pressed { Controls::SHOOT } else { 0 };
-        Controls::from_bits(self.course | trigger).expect("five bits")
-    }
 }

@@ -1,7 +1,9 @@
-//! Judges sequences, acknowledgements and events on its own, apart from the client that plays: 16-bit sequences, an
-//! acknowledgement of the newest and a mask of the 32 before it.
+//! Judges sequences, acknowledgements and events on its own, apart from the client that plays: what was sent and is to
+//! be acknowledged, when snapshots come, and for Aegis 16-bit sequences, an acknowledgement of the newest and a mask of
+//! the 32 before it.
 
-use tickwire::time::Instant;
+use tickwire::limits::TICK_RATE_HZ;
+use tickwire::time::{Duration, Instant, Tick};
 
 use crate::tally::{Fault, Tally};
 
@@ -20,12 +22,96 @@ struct Sent {
     is_acked: bool,
 }
 
-/// The checks of one session.
+/// What was sent, by index from 0, until it is acknowledged.
+#[derive(Debug)]
+pub(super) struct SentWindow {
+    sent: Box<[Sent; SENT_KEPT]>,
+    count: u64,
+}
+
+impl SentWindow {
+    pub(super) fn new() -> Self {
+        let sent = Sent { at: Instant::ZERO, is_measured: false, is_acked: true };
+        Self { sent: Box::new([sent; SENT_KEPT]), count: 0 }
+    }
+
+    /// Datagrams sent so far, which is the index of the next one.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// A datagram goes out at `now`.
+    pub(super) fn push(&mut self, now: Instant, is_input: bool, tally: &mut Tally) {
+        let is_measured = is_input && tally.is_measuring;
+        self.sent[self.count as usize % SENT_KEPT] = Sent { at: now, is_measured, is_acked: false };
+        self.count += 1;
+        tally.counters.inputs_sent += u64::from(is_measured);
+    }
+
+    /// Marks the datagram `newest`, which was sent, and those before it that `bits` name as acknowledged. Says when
+    /// the newest was sent, if its acknowledgement is news.
+    pub(super) fn acknowledge(&mut self, newest: u64, bits: u32, tally: &mut Tally) -> Option<Instant> {
+        let at = self.settle(newest, tally);
+        for bit in (0..32).filter(|bit| bits >> bit & 1 == 1) {
+            match newest.checked_sub(bit + 1) {
+                Some(index) => _ = self.settle(index, tally),
+                None => {
+                    tally.fault(Fault::AckUnsent);
+                    break;
+                }
+            }
+        }
+        at
+    }
+
+    /// Marks a datagram as acknowledged, and says when it was sent if that is news.
+    fn settle(&mut self, index: u64, tally: &mut Tally) -> Option<Instant> {
+        if self.count - index > SENT_KEPT as u64 {
+            return None;
+        }
+        let sent = &mut self.sent[index as usize % SENT_KEPT];
+        if sent.is_acked {
+            return None;
+        }
+        sent.is_acked = true;
+        tally.counters.inputs_acked += u64::from(sent.is_measured);
+        Some(sent.at)
+    }
+}
+
+/// When snapshots come, and how many of them.
+#[derive(Debug, Default)]
+pub(super) struct Cadence {
+    /// Tick and time of the newest snapshot.
+    newest: Option<(Tick, Instant)>,
+}
+
+impl Cadence {
+    /// The snapshot of `tick` came at `now`; there is one every `interval_ticks`.
+    pub(super) fn snapshot(&mut self, now: Instant, tick: Tick, interval_ticks: u32, tally: &mut Tally) {
+        let Some((before, before_at)) = self.newest else {
+            self.newest = Some((tick, now));
+            return;
+        };
+        let counted = u64::from(tally.is_measuring);
+        tally.counters.snapshots_received += counted;
+        let ticks = tick.since(before);
+        if ticks == 0 || ticks >= 1 << 31 {
+            // Overtaken on its way: it was expected already when the newer one came.
+            return;
+        }
+        tally.counters.snapshots_expected += counted * u64::from(ticks.div_ceil(interval_ticks));
+        let expected = Duration::from_secs(u64::from(ticks)).per(u64::from(TICK_RATE_HZ));
+        tally.interval(now.since(before_at), expected);
+        self.newest = Some((tick, now));
+    }
+}
+
+/// The checks of one Aegis session.
 #[derive(Debug)]
 pub(super) struct Checks {
-    sent: Box<[Sent; SENT_KEPT]>,
-    /// Datagrams sent so far; the next one's sequence is its low 16 bits.
-    sent_count: u64,
+    /// The sequence of a datagram is the low 16 bits of its index.
+    sent: SentWindow,
     /// Sequence and acknowledgement of the newest datagram received.
     newest: Option<(u16, u16)>,
     events: Box<[u64; EVENTS_KEPT]>,
@@ -34,22 +120,13 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) fn new() -> Self {
-        let sent = Sent { at: Instant::ZERO, is_measured: false, is_acked: true };
-        Self {
-            sent: Box::new([sent; SENT_KEPT]),
-            sent_count: 0,
-            newest: None,
-            events: Box::new([0; EVENTS_KEPT]),
-            events_count: 0,
-        }
+        let events = Box::new([0; EVENTS_KEPT]);
+        Self { sent: SentWindow::new(), newest: None, events, events_count: 0 }
     }
 
     /// A datagram goes out at `now`.
     pub(super) fn sent(&mut self, now: Instant, is_input: bool, tally: &mut Tally) {
-        let is_measured = is_input && tally.is_measuring;
-        self.sent[self.sent_count as usize % SENT_KEPT] = Sent { at: now, is_measured, is_acked: false };
-        self.sent_count += 1;
-        tally.counters.inputs_sent += u64::from(is_measured);
+        self.sent.push(now, is_input, tally);
     }
 
     /// A sound datagram of this session came at `now`.
@@ -64,7 +141,7 @@ impl Checks {
                 return;
             }
             tally.faults.add(Fault::Lost, u64::from(ahead - 1));
-            let has_ack_before = newest_ack != u16::MAX || self.sent_count > 1 << 15;
+            let has_ack_before = newest_ack != u16::MAX || self.sent.count() > 1 << 15;
             if has_ack_before && ack.wrapping_sub(newest_ack) >= 1 << 15 {
                 tally.fault(Fault::AckBackwards);
             }
@@ -75,39 +152,19 @@ impl Checks {
 
     /// The newest acknowledged gives the round trip; those of the mask may have been known for long.
     fn acknowledged(&mut self, now: Instant, ack: u16, bits: u32, tally: &mut Tally) {
-        if ack == u16::MAX && self.sent_count <= u64::from(u16::MAX) {
+        let count = self.sent.count();
+        if ack == u16::MAX && count <= u64::from(u16::MAX) {
             // Nothing received yet, says the server.
             return;
         }
-        let behind = u64::from((self.sent_count as u16).wrapping_sub(1).wrapping_sub(ack));
-        if behind >= self.sent_count || behind >= 1 << 15 {
+        let behind = u64::from((count as u16).wrapping_sub(1).wrapping_sub(ack));
+        if behind >= count || behind >= 1 << 15 {
             tally.fault(Fault::AckUnsent);
             return;
         }
-        let newest = self.sent_count - 1 - behind;
-        if let Some(at) = self.settle(newest, tally) {
+        if let Some(at) = self.sent.acknowledge(count - 1 - behind, bits, tally) {
             tally.rtt(now.since(at));
         }
-        for bit in (0..32).filter(|bit| bits >> bit & 1 == 1) {
-            match newest.checked_sub(bit + 1) {
-                Some(index) => _ = self.settle(index, tally),
-                None => return tally.fault(Fault::AckUnsent),
-            }
-        }
-    }
-
-    /// Marks a datagram as acknowledged, and says when it was sent if that is news.
-    fn settle(&mut self, index: u64, tally: &mut Tally) -> Option<Instant> {
-        if self.sent_count - index > SENT_KEPT as u64 {
-            return None;
-        }
-        let sent = &mut self.sent[index as usize % SENT_KEPT];
-        if sent.is_acked {
-            return None;
-        }
-        sent.is_acked = true;
-        tally.counters.inputs_acked += u64::from(sent.is_measured);
-        Some(sent.at)
     }
 
     /// An event was handed over. `print` is a number that no other event of the session has.

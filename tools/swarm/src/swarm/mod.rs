@@ -7,8 +7,9 @@
 
 mod sockets;
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use rustix::event::epoll;
 
@@ -18,7 +19,7 @@ use tickwire::seam::DATAGRAM_BYTES_MAX;
 use tickwire::time::{Duration, Instant};
 
 use self::sockets::{Source, Stream, Timer, Watch, open_datagrams};
-use crate::player::{self, Player, State};
+use crate::player::{self, Player, Protocol, Servers, State};
 use crate::tally::{Counters, Fault, Tally};
 
 /// Most players of one swarm.
@@ -37,11 +38,13 @@ pub enum Spread {
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where players log in.
-    pub server: SocketAddr,
+    /// Where players of each protocol go first.
+    pub servers: Servers,
+    /// Their protocols, in turns.
+    pub protocols: &'static [Protocol],
     /// How many come: 1 to [`PLAYERS_MAX`].
     pub players: usize,
-    /// Datagram sockets that they share; `None` gives each its own, as on the real network.
+    /// Datagram sockets that they share, those who can; `None` gives each its own, as on the real network.
     pub sockets: Option<usize>,
     /// When they send.
     pub spread: Spread,
@@ -91,18 +94,44 @@ pub enum News {
 /// What a run gave.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// What the players of each protocol did, in the order of [`Options::protocols`].
+    pub shares: Vec<(Protocol, Share)>,
+    /// Ticks that the swarm itself could not send in while measuring, having fallen behind.
+    pub ticks_missed: u64,
+    /// How long was measured.
+    pub measured_for: Duration,
+    /// Processor time that this thread used meanwhile, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// What some of the players did.
+#[derive(Clone, Default, Debug)]
+pub struct Share {
+    /// How many were to come.
+    pub players: usize,
     /// Counters and histograms.
     pub tally: Tally,
     /// What was counted while measuring.
     pub measured: Counters,
-    /// How long that was.
-    pub measured_for: Duration,
-    /// Processor time that this thread used meanwhile, in nanoseconds.
-    pub cpu_ns: u64,
     /// Players in the match when it began.
     pub playing_first: usize,
     /// And when it ended.
     pub playing_last: usize,
+}
+
+impl Outcome {
+    /// What all players did together.
+    pub fn total(&self) -> Share {
+        let mut total = Share::default();
+        for (_, share) in &self.shares {
+            total.players += share.players;
+            total.tally.add(&share.tally);
+            total.measured += share.measured;
+            total.playing_first += share.playing_first;
+            total.playing_last += share.playing_last;
+        }
+        total
+    }
 }
 
 /// Most parts of a tick.
@@ -130,72 +159,98 @@ const RECEIVES_PER_EVENT: usize = 64;
 /// When the system refuses what the swarm itself needs. What goes wrong with the server or single players is counted.
 ///
 /// # Panics
-/// When `options` has no players, more than [`PLAYERS_MAX`], no sockets, no ramp, or no slots or more than [`SLOTS_MAX`].
-pub fn run<P: Player>(options: &Options, listener: &mut dyn FnMut(News)) -> io::Result<Outcome> {
+/// When `options` has no players, more than [`PLAYERS_MAX`], no protocols or one without a server, no sockets, no ramp,
+/// or no slots or more than [`SLOTS_MAX`].
+pub fn run(options: &Options, listener: &mut dyn FnMut(News)) -> io::Result<Outcome> {
     assert!((1..=PLAYERS_MAX).contains(&options.players), "players out of range");
     assert!(
         !matches!(options.spread, Spread::Even(slots) if !(1..=SLOTS_MAX).contains(&slots)),
         "slots out of range"
     );
+    assert!(
+        !options.protocols.is_empty()
+            && options.protocols.iter().all(|&protocol| options.servers.of(protocol).is_some()),
+        "a protocol has no server"
+    );
     assert!(options.sockets != Some(0) && options.ramp_per_s > 0, "nobody could come");
     sockets::raise_descriptor_limit(2 * options.players as u64 + 64)?;
-    let mut swarm = Swarm::<P>::new(options)?;
+    let mut swarm = Swarm::new(options)?;
     swarm.run(listener)?;
     Ok(swarm.outcome)
 }
 
 /// A player and its sockets.
 #[derive(Debug)]
-struct Seat<P> {
-    player: P,
+struct Seat {
+    player: Box<dyn Player>,
+    /// Index of its protocol's share.
+    share: usize,
     stream: Option<Stream>,
     /// Index of its datagram socket.
     socket: Option<usize>,
 }
 
+/// A datagram socket.
 #[derive(Debug)]
-struct Swarm<'a, P> {
+struct Socket {
+    socket: UdpSocket,
+    /// Index of the share of its players.
+    share: usize,
+    /// Its only player. Where there is none, what a datagram names tells whose it is.
+    owner: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Swarm<'a> {
     options: &'a Options,
     clock: Clock,
     watch: Watch,
     timer: Timer,
-    seats: Vec<Seat<P>>,
-    /// Datagram sockets, by index: each player's own, or the shared ones.
-    sockets: Vec<Option<std::net::UdpSocket>>,
+    seats: Vec<Seat>,
+    sockets: Vec<Socket>,
+    /// Indices of those that are shared, once open.
+    shared: Vec<Option<usize>>,
     /// Whose datagrams they are, on shared sockets.
-    keys: std::collections::BTreeMap<u32, usize>,
+    keys: BTreeMap<u32, usize>,
     outcome: Outcome,
     start: Instant,
     slots: u64,
     /// Number of the next slot since the start.
     slot: u64,
+    ticks_missed: u64,
     stage: Stage,
     stage_since: Instant,
     counters_before: Counters,
 }
 
-impl<'a, P: Player> Swarm<'a, P> {
+impl<'a> Swarm<'a> {
     fn new(options: &'a Options) -> io::Result<Self> {
         let clock = Clock::new();
         let watch = Watch::new()?;
         let timer = Timer::new()?;
         watch.add(&timer, Source::Timer, epoll::EventFlags::IN)?;
         let start = clock.now() + Duration::from_millis(1);
+        let turns = options.protocols.len();
+        let players_of = |turn: usize| (options.players + turns - 1 - turn) / turns;
+        let shares = options
+            .protocols
+            .iter()
+            .enumerate()
+            .map(|(turn, &protocol)| (protocol, Share { players: players_of(turn), ..Share::default() }));
         Ok(Self {
             options,
             clock,
             watch,
             timer,
             seats: Vec::with_capacity(options.players),
-            sockets: (0..options.sockets.unwrap_or(options.players)).map(|_| None).collect(),
-            keys: std::collections::BTreeMap::new(),
+            sockets: Vec::new(),
+            shared: vec![None; options.sockets.unwrap_or(0)],
+            keys: BTreeMap::new(),
             outcome: Outcome {
-                tally: Tally::new(),
-                measured: Counters::default(),
+                shares: shares.collect(),
+                ticks_missed: 0,
                 measured_for: Duration::ZERO,
                 cpu_ns: 0,
-                playing_first: 0,
-                playing_last: 0,
             },
             start,
             slots: match options.spread {
@@ -203,6 +258,7 @@ impl<'a, P: Player> Swarm<'a, P> {
                 Spread::Bunched => 1,
             },
             slot: 0,
+            ticks_missed: 0,
             stage: Stage::Joining,
             stage_since: start,
             counters_before: Counters::default(),
@@ -250,7 +306,7 @@ impl<'a, P: Player> Swarm<'a, P> {
             while self.slot_at(self.slot + 1) <= now {
                 self.slot += 1;
             }
-            self.outcome.tally.counters.ticks_missed += (self.slot - before).div_ceil(self.slots);
+            self.ticks_missed += (self.slot - before).div_ceil(self.slots);
         }
         let slot = self.slot;
         self.slot += 1;
@@ -272,19 +328,35 @@ impl<'a, P: Player> Swarm<'a, P> {
         let due = elapsed * u128::from(self.options.ramp_per_s) / 1_000_000_000 + 1;
         while self.seats.len() < self.options.players && (self.seats.len() as u128) < due {
             let index = self.seats.len();
-            let mut player = P::new(index, &self.options.player);
-            let stream = match Stream::connect(self.options.server) {
-                Ok(stream) => {
-                    let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
-                    self.watch.add(&stream, Source::Stream(index), flags)?;
-                    Some(stream)
-                }
-                Err(_) => {
-                    player.stream_closed(&mut self.outcome.tally);
-                    None
-                }
-            };
-            self.seats.push(Seat { player, stream, socket: None });
+            let share = index % self.options.protocols.len();
+            let protocol = self.options.protocols[share];
+            let player = protocol.player(index, &self.options.player);
+            self.seats.push(Seat { player, share, stream: None, socket: None });
+            if protocol.has_stream() {
+                self.open_stream(index)?;
+            } else {
+                self.open_socket(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the protocol of a player begins.
+    fn server_of(&self, index: usize) -> SocketAddr {
+        let (protocol, _) = self.outcome.shares[self.seats[index].share];
+        self.options.servers.of(protocol).expect("every protocol has a server")
+    }
+
+    fn open_stream(&mut self, index: usize) -> io::Result<()> {
+        let stream = Stream::connect(self.server_of(index));
+        let seat = &mut self.seats[index];
+        match stream {
+            Ok(stream) => {
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+                self.watch.add(&stream, Source::Stream(index), flags)?;
+                seat.stream = Some(stream);
+            }
+            Err(_) => seat.player.stream_closed(&mut self.outcome.shares[seat.share].1.tally),
         }
         Ok(())
     }
@@ -292,8 +364,8 @@ impl<'a, P: Player> Swarm<'a, P> {
     /// Sends what a player has to send in the slot that was `due`.
     fn send(&mut self, index: usize, due: Instant) {
         let seat = &mut self.seats[index];
-        let Some(socket) = seat.socket.and_then(|socket| self.sockets[socket].as_ref()) else { return };
-        let tally = &mut self.outcome.tally;
+        let Some(socket) = seat.socket.map(|socket| &self.sockets[socket].socket) else { return };
+        let tally = &mut self.outcome.shares[seat.share].1.tally;
         let now = self.clock.now();
         let mut buffer = [0; DATAGRAM_BYTES_MAX];
         let mut sent = 0;
@@ -316,7 +388,7 @@ impl<'a, P: Player> Swarm<'a, P> {
     fn read_stream(&mut self, index: usize) -> io::Result<()> {
         let seat = &mut self.seats[index];
         let Some(stream) = &mut seat.stream else { return Ok(()) };
-        let tally = &mut self.outcome.tally;
+        let tally = &mut self.outcome.shares[seat.share].1.tally;
         let now = self.clock.now();
         let mut is_open = true;
         if !stream.is_greeted() {
@@ -342,33 +414,52 @@ impl<'a, P: Player> Swarm<'a, P> {
         Ok(())
     }
 
-    /// Gives a player that knows its port a socket.
+    /// Gives a player that knows where to play a socket.
     fn open_socket(&mut self, index: usize) -> io::Result<()> {
-        let seat = &mut self.seats[index];
-        let Some(port) = seat.player.udp_port() else { return Ok(()) };
-        let socket = index % self.sockets.len();
-        if self.sockets[socket].is_none() {
-            let peer = SocketAddr::new(self.options.server.ip(), port);
-            let opened = open_datagrams(peer, self.options.players.div_ceil(self.sockets.len()))?;
-            self.watch.add(&opened, Source::Datagrams(socket), epoll::EventFlags::IN)?;
-            self.sockets[socket] = Some(opened);
-        }
-        seat.socket = Some(socket);
-        if let Some(key) = seat.player.session_key().filter(|_| self.options.sockets.is_some()) {
-            self.keys.insert(key, index);
-        }
+        let server = self.server_of(index);
+        let seat = &self.seats[index];
+        let Some(peer) = seat.player.udp(server) else { return Ok(()) };
+        let share = seat.share;
+        let key = seat.player.session_key();
+        let is_shared = !self.shared.is_empty() && self.outcome.shares[share].0.can_share_sockets();
+        let socket = if is_shared {
+            let place = index % self.shared.len();
+            if let Some(key) = key {
+                self.keys.insert(key, index);
+            }
+            match self.shared[place] {
+                Some(socket) => socket,
+                None => {
+                    let players = self.options.players.div_ceil(self.shared.len());
+                    let socket = self.add_socket(open_datagrams(peer, players)?, share, None)?;
+                    self.shared[place] = Some(socket);
+                    socket
+                }
+            }
+        } else {
+            self.add_socket(open_datagrams(peer, 1)?, share, Some(index))?
+        };
+        self.seats[index].socket = Some(socket);
         Ok(())
+    }
+
+    fn add_socket(&mut self, socket: UdpSocket, share: usize, owner: Option<usize>) -> io::Result<usize> {
+        let index = self.sockets.len();
+        self.watch.add(&socket, Source::Datagrams(index), epoll::EventFlags::IN)?;
+        self.sockets.push(Socket { socket, share, owner });
+        Ok(index)
     }
 
     /// Takes in what waits at a socket; what is beyond a bound comes with the next wait.
     fn receive(&mut self, socket: usize) {
-        let Some(source) = &self.sockets[socket] else { return };
-        let tally = &mut self.outcome.tally;
+        let Socket { socket, share, owner } = &self.sockets[socket];
+        let (protocol, share) = &mut self.outcome.shares[*share];
+        let tally = &mut share.tally;
         // A socket of one player's own seldom holds more than one: a second call would find it empty.
-        let receives = if self.options.sockets.is_some() { RECEIVES_PER_EVENT } else { 1 };
+        let receives = if owner.is_some() { 1 } else { RECEIVES_PER_EVENT };
         let mut buffer = [0; RECEIVE_BUFFER_BYTES];
         for _ in 0..receives {
-            let len = match source.recv(&mut buffer) {
+            let len = match socket.recv(&mut buffer) {
                 Ok(len) => len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return tally.fault(Fault::Receive),
@@ -376,19 +467,12 @@ impl<'a, P: Player> Swarm<'a, P> {
             tally.counters.datagrams_in += 1;
             tally.counters.bytes_in += len as u64;
             let bytes = &buffer[..len];
-            let seat = match self.options.sockets {
-                Some(_) => P::key_of(bytes).and_then(|key| self.keys.get(&key).copied()),
-                None => Some(socket),
-            };
-            match seat {
+            let named = || protocol.key_of(bytes).and_then(|key| self.keys.get(&key).copied());
+            match owner.or_else(named) {
                 Some(seat) => self.seats[seat].player.datagram(self.clock.now(), bytes, tally),
                 None => tally.fault(Fault::Foreign),
             }
         }
-    }
-
-    fn playing(&self) -> usize {
-        self.seats.iter().filter(|seat| seat.player.state() == State::Playing).count()
     }
 
     /// Goes to the next stage when this one is over. Returns whether that was the last.
@@ -396,7 +480,7 @@ impl<'a, P: Player> Swarm<'a, P> {
         let is_past = |span: Duration| now >= self.stage_since + span;
         let next = match self.stage {
             Stage::Joining => {
-                let is_joining = |seat: &Seat<P>| seat.player.state() == State::Joining;
+                let is_joining = |seat: &Seat| seat.player.state() == State::Joining;
                 let ramp =
                     Duration::from_secs(self.options.players as u64).per(self.options.ramp_per_s.into());
                 let is_complete = self.seats.len() == self.options.players;
@@ -412,24 +496,34 @@ impl<'a, P: Player> Swarm<'a, P> {
         let Some(next) = next else { return false };
         match next {
             Stage::Measuring => {
-                self.outcome.playing_first = self.playing();
-                self.outcome.measured = self.outcome.tally.counters;
+                self.outcome.ticks_missed = self.ticks_missed;
                 self.outcome.cpu_ns = sockets::thread_cpu_ns();
+                for (index, (_, share)) in self.outcome.shares.iter_mut().enumerate() {
+                    share.playing_first = playing(&self.seats, index);
+                    share.measured = share.tally.counters;
+                }
             }
             Stage::Draining => {
-                self.outcome.playing_last = self.playing();
+                self.outcome.ticks_missed = self.ticks_missed - self.outcome.ticks_missed;
                 self.outcome.measured_for = now.since(self.stage_since);
                 self.outcome.cpu_ns = sockets::thread_cpu_ns() - self.outcome.cpu_ns;
-                self.outcome.measured = self.outcome.tally.counters.since(&self.outcome.measured);
+                for (index, (_, share)) in self.outcome.shares.iter_mut().enumerate() {
+                    share.playing_last = playing(&self.seats, index);
+                    share.measured = share.tally.counters.since(&share.measured);
+                }
             }
             Stage::Leaving => {
                 // Acknowledgements of what was sent while measuring came until now.
-                self.outcome.measured.inputs_acked = self.outcome.tally.counters.inputs_acked;
+                for (_, share) in &mut self.outcome.shares {
+                    share.measured.inputs_acked = share.tally.counters.inputs_acked;
+                }
                 self.leave();
             }
             Stage::Joining | Stage::WarmingUp => {}
         }
-        self.outcome.tally.is_measuring = next == Stage::Measuring;
+        for (_, share) in &mut self.outcome.shares {
+            share.tally.is_measuring = next == Stage::Measuring;
+        }
         (self.stage, self.stage_since) = (next, now);
         listener(News::Stage(next));
         false
@@ -446,13 +540,23 @@ impl<'a, P: Player> Swarm<'a, P> {
     }
 
     fn tell(&mut self, listener: &mut dyn FnMut(News)) {
-        let counters = self.outcome.tally.counters;
+        let (mut counters, mut faults) = (Counters::default(), 0);
+        for (_, share) in &self.outcome.shares {
+            counters += share.tally.counters;
+            faults += share.tally.faults.total();
+        }
         listener(News::Second {
             stage: self.stage,
-            playing: self.playing(),
+            playing: (0..self.outcome.shares.len()).map(|share| playing(&self.seats, share)).sum(),
             counters: counters.since(&self.counters_before),
-            faults: self.outcome.tally.faults.total(),
+            faults,
         });
         self.counters_before = counters;
     }
+}
+
+/// Players of a share that are in the match.
+fn playing(seats: &[Seat], share: usize) -> usize {
+    let is_playing = |seat: &&Seat| seat.share == share && seat.player.state() == State::Playing;
+    seats.iter().filter(is_playing).count()
 }

@@ -1,5 +1,8 @@
-//! tickwire itself, over Aegis: its own loop and its own client. A snapshot is a real one here: the delta of a room's
-//! entities against what the client has acknowledged, encoded for every client.
+//! tickwire itself, over Aegis and over R-Type: its own loop and its own clients. A snapshot is a real one here, encoded
+//! for every client: the delta of a room's entities against what the client has acknowledged, or over R-Type where all
+//! of them are.
+
+mod rtype;
 
 use std::cell::Cell;
 use std::io::{self, Read as _, Write as _};
@@ -12,8 +15,8 @@ use ::tickwire::client::aegis::{Client, Phase, Settings};
 use ::tickwire::io::{AEGIS_TCP, Backend, Clock, IoOptions, Loop, door_name};
 use ::tickwire::limits::Limits;
 use ::tickwire::model::{
-    Controls, Entity, EntityId, EntityTable, GameEvent, Kind, Name, PLAYERS_MAX, PlayerId, PlayerInput,
-    PlayerState,
+    Controls, DestroyReason, Entity, EntityId, EntityTable, GameEvent, Kind, Name, PLAYERS_MAX, PlayerId,
+    PlayerInput, PlayerState,
 };
 use ::tickwire::rng::TokenSource;
 use ::tickwire::seam::{DATAGRAM_BYTES_MAX, Door};
@@ -26,15 +29,22 @@ use crate::pace::{Guest, Stage, next_beat, say_ready};
 use crate::usage::{Mark, Works};
 use crate::work::{EVENT_INTERVAL, JOIN_MAX, Job, Part, ServerReport, Tally, mix};
 
-/// Entities of a room: their changes make a snapshot of about 160 bytes.
+pub use self::rtype::RtypeGuest;
+
+/// Entities of a room: their changes make a snapshot of about 160 bytes over Aegis, and their places one of 160 over
+/// R-Type.
 const ENTITIES: usize = 17;
+const ENTITIES_RTYPE: usize = 14;
 
-/// Entity slots: one more for the event's.
-const SLOTS: usize = ENTITIES + 1;
+/// Entity slots: more for the events', whose places say where they belong.
+const SLOTS: usize = ENTITIES + 1 + Part::Window as usize;
 
-/// Serves the job over `backend`.
-pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
-    let limits = Limits::new(job.clients.div_ceil(PLAYERS_MAX), SLOTS);
+/// Serves the job over `backend` to the clients of `door`.
+pub fn serve(job: &Job, backend: Backend, door: Door) -> Result<ServerReport, String> {
+    let mut limits = Limits::new(job.clients.div_ceil(PLAYERS_MAX), SLOTS);
+    if door == Door::Rtype {
+        limits = limits.with_rtype();
+    }
     let mut options = IoOptions::new(limits.streams, limits.sessions);
     options.backend = backend;
     // Its ticks count from its start.
@@ -42,6 +52,7 @@ pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     options.aegis_tcp = Some(any);
     options.doors[Door::Aegis as usize] = Some(any);
+    options.doors[door as usize] = Some(any);
     let mut io = Loop::bind(&options).map_err(|error| error.to_string())?;
     let wanted = if backend == Backend::IoUring { "io_uring" } else { "epoll" };
     if io.backend() != wanted {
@@ -53,12 +64,12 @@ pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
         aegis_udp_port: port(door_name(Door::Aegis)),
         ..server::Settings::new(limits)
     };
-    say_ready(port(AEGIS_TCP));
-    let part = Rc::new(Cell::new(Part::Outside));
-    let mut server = Server::new(settings, TokenSource::Os, |_| Crowd::new(Rc::clone(&part)));
+    say_ready(port(if door == Door::Aegis { AEGIS_TCP } else { door_name(door) }));
+    let shared = Rc::new(Shared { part: Cell::new(Part::Outside), events: Cell::new(0) });
+    let mut server = Server::new(settings, TokenSource::Os, |_| Crowd::new(Rc::clone(&shared), door));
     let mut watch = Watch {
         job: *job,
-        part,
+        shared,
         began: Instant::now(),
         since: None,
         mark: None,
@@ -80,14 +91,21 @@ pub fn serve(job: &Job, backend: Backend) -> Result<ServerReport, String> {
     }
 }
 
+/// What the games and the watch tell each other.
+struct Shared {
+    part: Cell<Part>,
+    /// Events that happened, once for each who is to hear of them.
+    events: Cell<u64>,
+}
+
 /// Looks at the server after every turn, and marks the window.
 struct Watch {
     job: Job,
-    part: Rc<Cell<Part>>,
+    shared: Rc<Shared>,
     began: Instant,
     /// The server's ticks when everyone was in.
     since: Option<u64>,
-    mark: Option<(Mark, Stats)>,
+    mark: Option<(Mark, Stats, u64)>,
     report: Option<ServerReport>,
     works: Works,
     /// The server's ticks at the last turn.
@@ -115,17 +133,17 @@ impl Watch {
             Stage::WarmUp => {}
             Stage::Window => {
                 if self.mark.is_none() {
-                    self.part.set(Part::Window);
-                    self.mark = Some((Mark::now(&self.job), *stats));
+                    self.shared.part.set(Part::Window);
+                    self.mark = Some((Mark::now(&self.job), *stats, self.shared.events.get()));
                     // Marking is no work.
                     self.works.note(false);
                 }
             }
             Stage::Tail => {
-                if let Some((mark, before)) = self.mark.take() {
-                    self.part.set(Part::Outside);
+                if let Some((mark, before, events_before)) = self.mark.take() {
+                    self.shared.part.set(Part::Outside);
                     let ticks = stats.ticks - before.ticks;
-                    let events = stats.events_out - before.events_out;
+                    let events = self.shared.events.get() - events_before;
                     self.report = Some(ServerReport {
                         ticks,
                         late_ticks: stats.late_ticks - before.late_ticks,
@@ -145,23 +163,56 @@ impl Watch {
 
 /// A game of entities that never do what was predicted of them, and an event now and then.
 struct Crowd {
-    part: Rc<Cell<Part>>,
+    shared: Rc<Shared>,
+    door: Door,
     entities: EntityTable,
     players: [Option<PlayerState>; PLAYERS_MAX],
     tick: u64,
 }
 
 impl Crowd {
-    fn new(part: Rc<Cell<Part>>) -> Self {
-        let mut crowd =
-            Self { part, entities: EntityTable::new(SLOTS), players: [None; PLAYERS_MAX], tick: 0 };
+    fn new(shared: Rc<Shared>, door: Door) -> Self {
+        let entities = EntityTable::new(SLOTS);
+        let mut crowd = Self { shared, door, entities, players: [None; PLAYERS_MAX], tick: 0 };
         crowd.fill();
         crowd
     }
 
+    /// Entities that move.
+    fn len(&self) -> u64 {
+        let entities = if self.door == Door::Rtype { ENTITIES_RTYPE } else { ENTITIES };
+        entities as u64
+    }
+
+    /// What happens now and then. It is about no entity of any snapshot: the event is all that is told of it.
+    fn event(&self) -> GameEvent {
+        let part = self.shared.part.get();
+        let generation = (self.tick / EVENT_INTERVAL) as u8;
+        match self.door {
+            // R-Type looks at a creation's entity when it writes of it, and only the end of one needs none. Its index
+            // marks the window.
+            Door::Rtype => GameEvent::Destroy {
+                id: rtype::event_id(part, generation),
+                reason: DestroyReason::Killed,
+                x: 64,
+                y: 64,
+            },
+            // The owner marks the window.
+            Door::Aegis | Door::Fignet => GameEvent::Spawn {
+                id: EntityId::new(SLOTS as u32, generation),
+                kind: Kind::MISSILE,
+                owner: PlayerId::new(part as u8),
+                x: 64,
+                y: 64,
+                vx: 1,
+                vy: 1,
+            },
+        }
+    }
+
     fn fill(&mut self) {
         self.entities.reset();
-        for number in 0..ENTITIES as u64 {
+        for number in 0..self.len() {
             let chance = mix(number);
             let (x, y) = ((chance & 0xFFFF) as i32, (chance >> 16 & 0xFFFF) as i32);
             self.entities.insert(Entity::new(Kind::BYDOS).moving(x, y, 0, 0));
@@ -186,27 +237,23 @@ impl Game for Crowd {
 
     fn step(&mut self, _inputs: &[PlayerInput; PLAYERS_MAX], events: &mut Events) {
         self.tick += 1;
-        let health = 1 + self.part.get() as u8;
-        for index in 1..=ENTITIES as u32 {
+        let part = self.shared.part.get();
+        let health = 1 + part as u8;
+        for index in 1..=self.len() as u32 {
             let Some(entity) = self.entities.get_mut(index) else { continue };
             let chance = mix(self.tick << 8 | u64::from(index));
             let small = |shift: u32| (chance >> shift & 0x1FF) as i32 - 256;
             let (x, y) = ((entity.x + small(0)) & 0x3_FFFF, (entity.y + small(9)) & 0x3_FFFF);
             *entity = entity.moving(x, y, small(18) as i16, small(27) as i16);
             entity.health = health;
+            if index == 1 && self.door == Door::Rtype {
+                entity.x = rtype::mark_x(part);
+            }
         }
         if self.tick.is_multiple_of(EVENT_INTERVAL) {
-            // Not an entity of any snapshot: the event is all that is told of it. The owner marks the window.
-            let generation = (self.tick / EVENT_INTERVAL) as u8;
-            events.push(GameEvent::Spawn {
-                id: EntityId::new(SLOTS as u32, generation),
-                kind: Kind::MISSILE,
-                owner: PlayerId::new(self.part.get() as u8),
-                x: 64,
-                y: 64,
-                vx: 1,
-                vy: 1,
-            });
+            events.push(self.event());
+            let listeners = self.players.iter().flatten().count() as u64;
+            self.shared.events.set(self.shared.events.get() + listeners);
         }
     }
 
