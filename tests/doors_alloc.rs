@@ -136,7 +136,7 @@ fn key(nonce: u32) -> Key {
 }
 
 enum Client {
-    Rtype(rtype::Client),
+    Rtype(Box<rtype::Client>),
     Fignet(Box<fignet::Client>),
 }
 
@@ -150,7 +150,7 @@ struct Player {
 impl Player {
     fn rtype([to, _]: [SocketAddr; 2], number: usize) -> Self {
         let client = rtype::Client::new(&rtype::Settings { entities_max: common::ENTITIES });
-        Self::new(Client::Rtype(client), to, number as u64)
+        Self::new(Client::Rtype(Box::new(client)), to, number as u64)
     }
 
     fn fignet([_, to]: [SocketAddr; 2], nonce: u32) -> Self {
@@ -180,7 +180,7 @@ impl Player {
             };
         }
         match &mut self.client {
-            Client::Rtype(client) => self.bot.play(client),
+            Client::Rtype(client) => self.bot.play(client.as_mut()),
             Client::Fignet(client) => self.bot.play(client.as_mut()),
         }
         loop {

@@ -81,6 +81,5 @@ fn a_client_that_comes_late_sends_one_input() {
     let mut buffer = [0; 1200];
     let sent = std::iter::from_fn(|| client.transmit(late, &mut buffer)).count();
     assert_eq!(sent, 1);
-    assert_eq!(client.transmit(late + Duration::from_millis(16), &mut buffer), None);
     assert!(client.transmit(late + Duration::from_millis(17), &mut buffer).is_some());
 }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use tickwire::client::rtype::{Client, Settings};
-use tickwire::model::{Controls, Entity, EntityId, EntityTable, Kind, PlayerId};
+use tickwire::model::{Controls, Entity, EntityId, EntityTable, Kind};
 use tickwire::session::rtype::{Connection, IDLE_TIMEOUT, Notice, Session};
 use tickwire::time::{Instant, Tick};
 use tickwire::wire::rtype::DATAGRAM_BYTES_MAX;

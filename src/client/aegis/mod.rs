@@ -298,8 +298,7 @@ impl Client {
             Phase::Playing if now >= self.input_at => {
                 let interval = Duration::from_secs(1).per(u64::from(self.session.tick_rate));
                 // One Input a tick: who comes late sends the newest controls, not a burst of old ones.
-                let next = self.input_at + interval;
-                self.input_at = if next > now { next } else { now + interval };
+                self.input_at = super::next_beat(self.input_at, interval, now);
                 let controls = self.controls.bits();
                 self.send(now, buffer, PacketKind::Input, &[controls])
             }

@@ -215,8 +215,7 @@ impl Client {
         if self.phase() == Phase::Playing && now >= self.input_at {
             let interval = self.frame();
             // One Input a frame: who comes late sends the newest controls, not a burst of old ones.
-            let next = self.input_at + interval;
-            self.input_at = if next > now { next } else { now + interval };
+            self.input_at = super::next_beat(self.input_at, interval, now);
             self.client_tick = self.client_tick.wrapping_add(1);
             let input = Input { controls: self.controls, client_tick: self.client_tick };
             // What cannot be sent now is overtaken by the next one.

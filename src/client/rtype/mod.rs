@@ -230,8 +230,7 @@ impl Client {
             }
             Phase::Playing if now >= self.input_at => {
                 // One Input a frame: a caller that comes late sends the newest controls, not a burst of old ones.
-                let next = self.input_at + FRAME;
-                self.input_at = if next > now { next } else { now + FRAME };
+                self.input_at = super::next_beat(self.input_at, FRAME, now);
                 self.write_frame(now, buffer)
             }
             Phase::Over(_) => {

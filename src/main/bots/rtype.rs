@@ -41,6 +41,8 @@ impl Guest for RtypeGuest {
     fn standing(&self) -> Standing {
         match self.client.phase() {
             Phase::Connecting => Standing::Outside,
+            // Its place in a room comes with its first packet; a Snapshot shows that it has one.
+            Phase::Playing if self.snapshot_tick.is_none() => Standing::Outside,
             Phase::Playing => Standing::Playing,
             Phase::Over(over) => Standing::Over(format!("{over:?}")),
         }
