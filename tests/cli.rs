@@ -49,7 +49,9 @@ fn help_lists_every_option() {
     }
     let help = succeeds(&["demo", "--help"], &[]);
     assert!(help.contains("--players <N>") && help.contains("--seconds <S>") && help.contains("--level"));
-    assert!(help.contains("--protocol <NAME>") && help.contains("[possible values: aegis, rtype, mixed]"));
+    assert!(
+        help.contains("--protocol <NAME>") && help.contains("[possible values: aegis, rtype, fignet, mixed]")
+    );
     assert!(!help.contains("--aegis-tcp") && !help.contains("--rtype-udp") && !help.contains("--rooms"));
 }
 
@@ -58,18 +60,18 @@ fn a_demo_in_an_unknown_protocol_says_which_there_are() {
     let output = run(&["demo", "--protocol", "smtp"], &[]);
     let error = text(&output.stderr);
     assert!(error.starts_with("error: invalid value 'smtp' for '--protocol <NAME>'"), "{error}");
-    assert!(error.contains("[possible values: aegis, rtype, mixed]"), "{error}");
+    assert!(error.contains("[possible values: aegis, rtype, fignet, mixed]"), "{error}");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
 }
 
 #[test]
 fn a_mixed_demo_passes() {
     let report = {
-        let output = run(&["demo", "--protocol", "mixed", "--players", "4", "--duration-s", "2"], &[]);
+        let output = run(&["demo", "--protocol", "mixed", "--players", "6", "--duration-s", "2"], &[]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         text(&output.stdout).to_owned()
     };
-    assert!(report.contains("4 in 1 room, 2.0 s: 2 aegis, 2 rtype"), "{report}");
+    assert!(report.contains("6 in 2 rooms, 2.0 s: 2 aegis, 2 rtype, 2 fignet"), "{report}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn a_demo_plays_and_reports() {
     assert!(progress.contains("5 s  5 playing, tick "), "{progress}");
 }
 
-/// Both protocols meet in every room, and are told of the same entities. Each has its lines in the report.
+/// All protocols meet, and are told of the same entities. Each has its lines in the report.
 #[test]
 fn mixed_bots_know_the_same() {
     let args = ["--protocol", "mixed", "--players", "6", "--seconds", "4", "--verify"];
@@ -60,15 +60,16 @@ fn mixed_bots_know_the_same() {
     assert_eq!(code, Some(0), "{report}\n{progress}");
     let first = report.lines().next().unwrap_or_default();
     assert!(
-        first.starts_with("6 bots for 4 s against 127.0.0.1:") && first.ends_with(" (rtype)"),
+        first.starts_with("6 bots for 4 s against 127.0.0.1:") && first.ends_with(" (fignet)"),
         "{report}"
     );
-    assert!(line(&report, "players").ends_with(": 3 aegis, 3 rtype"), "{report}");
+    assert!(line(&report, "players").ends_with(": 2 aegis, 2 rtype, 2 fignet"), "{report}");
     let lines: Vec<&str> = report.lines().collect();
     for topic in ["datagrams", "bytes", "snapshots", "events", "round trip"] {
         let index = lines.iter().position(|line| line.starts_with(topic)).expect("a line of the topic");
         assert_eq!(lines[index].get(17..24), Some("aegis  "), "{report}");
         assert_eq!(lines[index + 1].get(..24), Some("                 rtype  "), "{report}");
+        assert_eq!(lines[index + 2].get(..24), Some("                 fignet "), "{report}");
     }
     assert!(
         line(&report, "compared").ends_with(" events that everyone in the room was told of once"),

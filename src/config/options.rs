@@ -125,6 +125,8 @@ options! {
         fignet_max_fragments_per_message: u8 = Kind::Number { unit: "N", min: 2, max: 64 }, "64";
         /// Milliseconds without progress after which a message in fragments is given up.
         fignet_fragment_timeout_ms: u32 = Kind::Number { unit: "MS", min: 1, max: 600_000 }, "5000";
+        /// FigNet connections that one address may ask for in a minute; 0 is no limit.
+        fignet_connection_attempts_per_minute: u32 = Kind::Number { unit: "N", min: 0, max: 1_000_000 }, "3";
         /// Take only FigNet connections that are encrypted.
         fignet_require_encryption: bool = Kind::Switch, "false";
     }

@@ -137,6 +137,7 @@ fn defaults() {
         fignet_max_fragment_size: 1200,
         fignet_max_fragments_per_message: 64,
         fignet_fragment_timeout_ms: 5000,
+        fignet_connection_attempts_per_minute: 3,
         fignet_require_encryption: false,
         wake: Wake::Tick,
         backend: Backend::Auto,

@@ -77,7 +77,7 @@ fn level(options: &Options) -> Result<(Arc<Level>, usize), String> {
 ///
 /// # Errors
 /// When two of them do not go together.
-fn fignet_settings(options: &Options) -> Result<FignetSettings, String> {
+pub fn fignet_settings(options: &Options) -> Result<FignetSettings, String> {
     let config = NetworkConfig {
         protocol_id: options.fignet_protocol_id,
         max_peers: options.fignet_max_peers,
@@ -95,6 +95,7 @@ fn fignet_settings(options: &Options) -> Result<FignetSettings, String> {
         max_fragments_per_message: options.fignet_max_fragments_per_message,
         fragment_timeout_ms: options.fignet_fragment_timeout_ms,
         require_encryption: options.fignet_require_encryption,
+        connection_attempts_per_minute: options.fignet_connection_attempts_per_minute,
         ..DEFAULT_CONFIG
     };
     config

@@ -11,7 +11,7 @@ use tickwire::server::Pools;
 use tickwire::session::drops::DropCounts;
 use tickwire::{heap, io, logger};
 
-use crate::assemble::{Assembled, address_of, assemble};
+use crate::assemble::{Assembled, address_of, assemble, fignet_settings};
 use crate::bots::{self, Account, Addresses, Outcome, Plan, Protocol};
 use crate::cli::Demo;
 use crate::{print, report};
@@ -51,6 +51,13 @@ pub fn run(effective: &Effective, demo: Demo) -> ExitCode {
         doors[protocol.door() as usize] = address_of(&assembled.io, door_name(protocol.door()));
     }
     let addresses = Addresses { tcp, doors };
+    let fignet = match fignet_settings(&options) {
+        Ok(settings) => settings.config,
+        Err(what) => {
+            report(what);
+            return ExitCode::FAILURE;
+        }
+    };
     let plan = Plan {
         addresses,
         players: demo.players as usize,
@@ -58,6 +65,7 @@ pub fn run(effective: &Effective, demo: Demo) -> ExitCode {
         seconds: demo.duration_s.into(),
         entities_max: assembled.entities,
         snapshot_interval: options.snapshot_interval.into(),
+        fignet,
         stop: assembled.io.stop_handle(),
         ends_early: std::sync::Arc::default(),
     };
@@ -117,7 +125,10 @@ fn options(effective: &Effective, demo: Demo) -> Options {
     options.aegis_tcp = loopback;
     options.aegis_udp = loopback;
     options.rtype_udp = demo.protocols.contains(&Protocol::Rtype).then_some(loopback);
-    options.fignet_udp = None;
+    options.fignet_udp = demo.protocols.contains(&Protocol::Fignet).then_some(loopback);
+    // All bots come from one address.
+    options.fignet_connection_attempts_per_minute = 0;
+    options.fignet_max_peers = options.fignet_max_peers.max(demo.players as u16);
     options.rooms = demo.players.div_ceil(PLAYERS_PER_ROOM);
     if is_unset("log") {
         options.log = log::LevelFilter::Warn;
@@ -168,7 +179,9 @@ fn serve(assembled: &mut Assembled, plan: &Plan) -> std::io::Result<bool> {
 fn conclude(assembled: &Assembled, outcome: &Outcome, demo: Demo, options: &Options) -> ExitCode {
     let server = assembled.server.stats();
     let pools = assembled.server.pools();
-    let is_empty = pools == Pools { rooms_open: options.rooms as usize, ..Pools::default() };
+    // Connections of FigNet that ended answer late words for a while.
+    let is_empty =
+        pools == Pools { rooms_open: options.rooms as usize, peers: pools.peers, ..Pools::default() };
     let of_each = |line: &dyn Fn(&Account) -> String| each(&outcome.accounts, line);
     print(format_args!(
         "
@@ -377,13 +390,22 @@ mod tests {
     /// A door that nobody needs stays shut, whatever the configuration says of it.
     #[test]
     fn doors_are_open_to_those_who_come() {
-        for (protocol, is_open) in [("aegis", false), ("rtype", true), ("mixed", true)] {
+        let cases = [
+            ("aegis", [false, false]),
+            ("rtype", [true, false]),
+            ("fignet", [false, true]),
+            ("mixed", [true, true]),
+        ];
+        for (protocol, are_open) in cases {
             let flags = [("rtype_udp", "0.0.0.0:4242"), ("fignet_udp", "0.0.0.0:4244")];
-            let options = options_of(4, protocol, &flags);
-            assert_eq!(options.fignet_udp, None, "{protocol}");
-            let door = options.rtype_udp;
-            assert_eq!(door.is_some(), is_open, "{protocol}");
-            assert!(door.is_none_or(|door| door.ip().is_loopback() && door.port() == 0), "{protocol}");
+            let options = options_of(100, protocol, &flags);
+            let doors = [options.rtype_udp, options.fignet_udp];
+            assert_eq!(doors.map(|door| door.is_some()), are_open, "{protocol}");
+            assert!(
+                doors.iter().flatten().all(|door| door.ip().is_loopback() && door.port() == 0),
+                "{protocol}"
+            );
+            assert!(options.fignet_max_peers >= 100, "{protocol}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The bots of `tickwire demo`: clients over real sockets on one thread, and what they saw.
 
 mod aegis;
+mod fignet;
 mod guest;
 mod progress;
 mod protocol;
@@ -16,6 +17,7 @@ use tickwire::io::{Clock, StopHandle};
 use tickwire::limits::TICK_RATE_HZ;
 use tickwire::model::{EntityId, PLAYERS_MAX};
 use tickwire::seam::Door;
+use tickwire::session::fignet::NetworkConfig;
 use tickwire::time::Instant;
 use tickwire::wire::aegis::event::Event;
 
@@ -58,6 +60,8 @@ pub struct Plan {
     pub entities_max: usize,
     /// Ticks from one snapshot to the next, for those who are not told.
     pub snapshot_interval: u32,
+    /// FigNet's settings, at both ends.
+    pub fignet: NetworkConfig,
     /// Stops the server's loop: used at the end.
     pub stop: StopHandle,
     /// Set once they are to leave before their time.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tickwire::seam::Door;
 
 use super::aegis::{self, AegisGuest};
+use super::fignet::FignetGuest;
 use super::guest::{Counts, Guest};
 use super::rtype::{self, RtypeGuest};
 use super::{Addresses, Plan};
@@ -16,6 +17,8 @@ pub enum Protocol {
     Aegis,
     /// docs/protocol/rtype.md
     Rtype,
+    /// docs/protocol/fignet.md
+    Fignet,
 }
 
 /// The word for all protocols at once.
@@ -23,7 +26,7 @@ const MIXED: &str = "mixed";
 
 impl Protocol {
     /// Every protocol, in the order in which mixed bots take turns.
-    pub const ALL: &'static [Self] = &[Self::Aegis, Self::Rtype];
+    pub const ALL: &'static [Self] = &[Self::Aegis, Self::Rtype, Self::Fignet];
 
     /// The words that [`Protocol::choose`] knows.
     pub fn words() -> impl Iterator<Item = &'static str> {
@@ -44,6 +47,7 @@ impl Protocol {
         match self {
             Self::Aegis => "aegis",
             Self::Rtype => "rtype",
+            Self::Fignet => "fignet",
         }
     }
 
@@ -52,13 +56,14 @@ impl Protocol {
         match self {
             Self::Aegis => Door::Aegis,
             Self::Rtype => Door::Rtype,
+            Self::Fignet => Door::Fignet,
         }
     }
 
     /// Whether its bots are handed the events of the room.
     pub const fn has_events(self) -> bool {
         match self {
-            Self::Aegis => true,
+            Self::Aegis | Self::Fignet => true,
             Self::Rtype => false,
         }
     }
@@ -67,7 +72,7 @@ impl Protocol {
     pub fn front(self, addresses: &Addresses) -> Option<SocketAddr> {
         match self {
             Self::Aegis => Some(addresses.tcp),
-            Self::Rtype => addresses.udp(self),
+            Self::Rtype | Self::Fignet => addresses.udp(self),
         }
     }
 
@@ -77,13 +82,14 @@ impl Protocol {
         Ok(match self {
             Self::Aegis => Box::new(AegisGuest::connect(plan, udp, number)?),
             Self::Rtype => Box::new(RtypeGuest::connect(plan, udp, number)?),
+            Self::Fignet => Box::new(FignetGuest::connect(plan, udp, number)?),
         })
     }
 
     /// What the report says of the kinds of snapshots; empty where there is only one.
     pub fn snapshot_kinds(self, counts: &Counts) -> String {
         match self {
-            Self::Aegis => aegis::snapshot_kinds(counts),
+            Self::Aegis | Self::Fignet => aegis::snapshot_kinds(counts),
             Self::Rtype => String::new(),
         }
     }
@@ -91,7 +97,7 @@ impl Protocol {
     /// What the report says of events.
     pub fn events(self, counts: &Counts) -> String {
         match self {
-            Self::Aegis => aegis::events(counts),
+            Self::Aegis | Self::Fignet => aegis::events(counts),
             Self::Rtype => rtype::events(counts),
         }
     }
@@ -103,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_word_chooses() {
-        assert_eq!(Protocol::words().collect::<Vec<_>>(), ["aegis", "rtype", "mixed"]);
+        assert_eq!(Protocol::words().collect::<Vec<_>>(), ["aegis", "rtype", "fignet", "mixed"]);
         for word in Protocol::words() {
             let chosen = Protocol::choose(word).expect("a word of its own");
             assert!(word == MIXED || chosen.len() == 1 && chosen[0].name() == word, "{word}");
