@@ -38,7 +38,7 @@ fn three_protocols_play_in_one_room() {
     let mut sim = mixed_room(Faults::default(), 1);
     let mut bots = bots();
     let (mut spawns, mut deaths, mut joined) = (0, 0, 0);
-    for _ in 0..40 {
+    for _ in 0..90 {
         sim.run(Duration::from_secs(1), &mut bots);
         for peer in &mut sim.fignet_peers {
             let mut tick = 0;

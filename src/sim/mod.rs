@@ -245,7 +245,10 @@ impl<G: Game> Sim<G> {
                 said.push(byte);
             }
             let mut buffer = [0; DATAGRAM_BYTES_MAX];
-            while let Some(len) = peer.client.transmit(self.now, &mut buffer) {
+            let is_due = |client: &Client| client.next_deadline().is_some_and(|due| due <= self.now);
+            while is_due(&peer.client)
+                && let Some(len) = peer.client.transmit(self.now, &mut buffer)
+            {
                 self.network.send(
                     self.now,
                     Packet::ToServer { door: Door::Aegis, from, bytes: buffer[..len].to_vec() },

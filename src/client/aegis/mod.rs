@@ -295,10 +295,9 @@ impl Client {
                 self.connect_at = now + CONNECT_INTERVAL;
                 self.send(now, buffer, PacketKind::Connect, &[])
             }
-            Phase::Playing if now >= self.input_at => {
-                let interval = Duration::from_secs(1).per(u64::from(self.session.tick_rate));
+            Phase::Playing if super::is_beat(self.input_at, self.interval(), now) => {
                 // One Input a tick: who comes late sends the newest controls, not a burst of old ones.
-                self.input_at = super::next_beat(self.input_at, interval, now);
+                self.input_at = super::next_beat(self.input_at, self.interval(), now);
                 let controls = self.controls.bits();
                 self.send(now, buffer, PacketKind::Input, &[controls])
             }
@@ -459,6 +458,11 @@ impl Client {
         if self.events_waiting.push(Some(event)).is_err() {
             self.stats.events_lost += 1;
         }
+    }
+
+    /// From one Input to the next.
+    fn interval(&self) -> Duration {
+        Duration::from_secs(1).per(u64::from(self.session.tick_rate.max(1)))
     }
 
     fn send(

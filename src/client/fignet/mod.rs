@@ -212,8 +212,8 @@ impl Client {
     /// until then.
     pub fn transmit(&mut self, now: Instant, buffer: &mut [u8; MTU_MAX]) -> Option<usize> {
         self.run(now);
-        if self.phase() == Phase::Playing && now >= self.input_at {
-            let interval = self.frame();
+        let interval = self.frame();
+        if self.phase() == Phase::Playing && super::is_beat(self.input_at, interval, now) {
             // One Input a frame: who comes late sends the newest controls, not a burst of old ones.
             self.input_at = super::next_beat(self.input_at, interval, now);
             self.client_tick = self.client_tick.wrapping_add(1);

@@ -228,7 +228,7 @@ impl Client {
                 self.hello_at = now + HELLO_INTERVAL;
                 Handshake::Hello.emit(buffer)
             }
-            Phase::Playing if now >= self.input_at => {
+            Phase::Playing if super::is_beat(self.input_at, FRAME, now) => {
                 // One Input a frame: a caller that comes late sends the newest controls, not a burst of old ones.
                 self.input_at = super::next_beat(self.input_at, FRAME, now);
                 self.write_frame(now, buffer)
