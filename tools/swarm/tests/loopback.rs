@@ -161,7 +161,7 @@ fn mixed_players_play_without_a_fault() {
 #[test]
 fn who_is_refused_is_counted() {
     let server = start(PLAYERS / 2);
-    let options = Options { measure: Duration::from_millis(200), ..options(server.servers, "mixed") };
+    let options = Options { measure: Duration::from_millis(200), ..options(server.servers, "rtype") };
     let outcome = swarm::run(&options, &mut |_| ()).expect("a run");
     assert_eq!(outcome.total().tally.faults.count(Fault::Rejected), PLAYERS as u64 / 2);
     assert_eq!(outcome.total().tally.faults.total(), PLAYERS as u64 / 2);
