@@ -1,4 +1,4 @@
-//! Moves the core's bytes: sockets, timers and clocks on one side, [`Core`](crate::seam::Core) on the other.
+//! Moves the core's bytes: sockets, timers and clocks on one side, [`Core`] on the other.
 //!
 //! There are two backends: [`MioLoop`], a readiness loop over `epoll`, and [`UringLoop`], a completion loop over
 //! io_uring. [`Loop`] is whichever of them [`IoOptions::backend`] asks for. What they share is here and in the files
