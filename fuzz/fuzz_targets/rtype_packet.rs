@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use libfuzzer_sys::fuzz_target;
 use tickwire::client::rtype::{Client, Settings};
-use tickwire::model::{Entity, EntityId, EntityTable, Kind, PlayerId};
+use tickwire::model::{Entity, EntityId, EntityTable, Kind};
 use tickwire::session::rtype::{Connection, IDLE_TIMEOUT, Notice, QUERIES_MAX, Session, check_hello};
 use tickwire::time::{Duration, Instant, Tick};
 use tickwire::wire::rtype::handshake::Handshake;
@@ -38,7 +38,6 @@ fuzz_target!(|data: &[u8]| {
     });
     let mut session = Session::new();
     let endpoint = SocketAddr::from(([10, 0, 0, 1], 5000));
-    let player = PlayerId::new(0).expect("a slot");
     session.reset(now, Connection { id: ID, endpoint }, IDLE_TIMEOUT);
     let mut client = Client::new(&Settings { entities_max: 32 });
     let welcomed = client.datagram(now, now, b"RTYP\x01\x02\x00\x00\x00\x07");
@@ -69,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
             packets += 1;
         }
         assert!(packets <= 1 + (256 + QUERIES_MAX) / 26, "{packets} packets in one tick");
-        session.write_snapshot(now, Tick(sequence), &room, 0, &mut out);
+        session.write_snapshot(now, Tick(sequence), &room, 0..u32::MAX, &mut out);
         let mut packets = 0;
         while let Some(len) = client.transmit(now, &mut out) {
             let _ = session.hear(now, now, &out[..len]);
