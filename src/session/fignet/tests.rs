@@ -236,6 +236,31 @@ fn a_token_comes_back_with_its_packet() {
     assert_eq!(pair.acked, [77], "a lost packet tells nothing");
 }
 
+/// More packets than one bitfield has bits, heard before anything is said: none is taken for lost.
+#[test]
+fn a_whole_window_heard_at_once_is_acknowledged_whole() {
+    let config = NetworkConfig {
+        packet_rate_per_sec: 0,
+        bandwidth_limit_bytes_per_sec: 0,
+        receive_packets_per_sec: 0,
+        receive_bytes_per_sec: 0,
+        ..DEFAULT_CONFIG
+    };
+    let mut pair = Pair::connected(&config);
+    pair.run(1000);
+    for round in 1..20 {
+        (0..64).for_each(|_| pair.client.send(&mut pair.pools, 2, &[round; 1100]).unwrap());
+        let packets = pair.out(true);
+        packets.iter().for_each(|packet| pair.give(false, packet).unwrap());
+        let acks = pair.out(false);
+        acks.iter().for_each(|ack| pair.give(true, ack).unwrap());
+        assert_eq!((packets.len(), acks.len()), (64, 2), "two bitfields for 64");
+        assert_eq!(pair.client.window().0, 0, "nothing is in flight any more");
+    }
+    assert_eq!(pair.client.stats().packets_lost, 0);
+    assert_eq!(pair.to_server.len(), 19 * 64);
+}
+
 /// Retransmissions first, HIGH before LOW; new messages 4 : 2 : 1, so that LOW never starves.
 #[test]
 fn bands_share_and_low_never_starves() {

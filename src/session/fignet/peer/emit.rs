@@ -114,9 +114,9 @@ impl<S: Seal> Peer<S> {
         if batch.count() == 0 && !self.owed.ack {
             return None;
         }
-        self.owed.ack = false;
         let batch = batch.finish();
         let len = self.finish_packet(&batch, pools, buffer);
+        self.owed.ack = self.receipts.owes();
         self.pace.sent(now, len, has_data);
         if has_data {
             let timeout = self.rto(retries);
@@ -162,7 +162,7 @@ impl<S: Seal> Peer<S> {
     fn finish_packet(&mut self, batch: &Batch, pools: &mut Pools, buffer: &mut [u8; MTU_MAX]) -> usize {
         let Pools { payload, compressor, .. } = pools;
         let plain = &payload[batch.start..batch.end];
-        let (ack, ack_bits) = self.receipts.header();
+        let (ack, ack_bits) = self.receipts.take_header();
         let mut header = Header {
             protocol_id: self.config.protocol_id,
             kind: batch.kind,
@@ -188,7 +188,7 @@ impl<S: Seal> Peer<S> {
         buffer: &mut [u8; MTU_MAX],
         write: impl FnOnce(&mut Writer<'_>),
     ) -> usize {
-        let (ack, ack_bits) = self.receipts.header();
+        let (ack, ack_bits) = self.receipts.take_header();
         let mut header = Header {
             protocol_id: self.config.protocol_id,
             kind,

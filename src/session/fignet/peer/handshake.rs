@@ -47,7 +47,7 @@ impl<S: Seal> Peer<S> {
         assert!(connect.channels > 0, "a connection without channels");
         self.begin(now, Side::Server, connect.nonce, server_nonce, seal);
         self.state = PeerState::ConnectionPending;
-        self.receipts.record(header.sequence);
+        self.receipts.record(header.sequence, false);
         self.terms = ConnectAck {
             version: VERSION,
             nonce: server_nonce,
@@ -115,7 +115,7 @@ impl<S: Seal> Peer<S> {
                     return Err(HearError::Unexpected);
                 }
                 if self.receipts.judge(header.sequence) == Receipt::New {
-                    self.receipts.record(header.sequence);
+                    self.receipts.record(header.sequence, false);
                 }
                 self.owed.connect_ack = true;
                 Ok(())
@@ -247,7 +247,7 @@ impl<S: Seal> Peer<S> {
             // Another copy. It is heard, so that it may be acknowledged.
             return if self.state.is_open() && *terms == self.terms {
                 if self.receipts.judge(header.sequence) == Receipt::New {
-                    self.receipts.record(header.sequence);
+                    self.receipts.record(header.sequence, false);
                 }
                 self.owed.ack = true;
                 Ok(())
@@ -264,7 +264,7 @@ impl<S: Seal> Peer<S> {
         }
         self.terms = *terms;
         self.open_channels();
-        self.receipts.record(header.sequence);
+        self.receipts.record(header.sequence, false);
         self.state = PeerState::ConnectionSucceeded;
         self.heard_at = now;
         self.retry = Retry { at: now, count: 0 };
@@ -296,7 +296,7 @@ impl<S: Seal> Peer<S> {
             }
             _ => {
                 if self.receipts.judge(header.sequence) == Receipt::New {
-                    self.receipts.record(header.sequence);
+                    self.receipts.record(header.sequence, false);
                 }
                 deliver(Delivery::Farewell { reason: words.reason, data: words.data });
                 self.end(now, reason, true, pools);

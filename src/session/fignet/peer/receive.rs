@@ -121,7 +121,7 @@ impl<S: Seal> Peer<S> {
             Refusal::Malformed => HearError::Malformed,
             Refusal::NoRoom => HearError::NoRoom,
         })?;
-        self.receipts.record(header.sequence);
+        self.receipts.record(header.sequence, elicits);
         self.owed.ack |= elicits;
         Ok(())
     }
