@@ -104,8 +104,9 @@ pub struct IoOptions {
     /// How long before a deadline to wake and spin until it, and how long the kernel may spin in a device's driver:
     /// processor time for punctual ticks. At most [`BUSY_POLL_MAX`].
     pub busy_poll: Duration,
-    /// Datagrams taken from each door in one turn. The default for [`IoOptions::new`] is a tick's worth of every
-    /// session, four times over.
+    /// Datagrams taken from each door in one turn, before the core may answer. The default for [`IoOptions::new`] is a
+    /// tick's worth of every session, four times over. With [`Wake::Event`] fewer let a sender go on before all that it
+    /// sent was taken in.
     pub datagrams_per_turn: usize,
     /// Bytes to ask for as a door's receive buffer, instead of what `sessions_max` needs.
     pub receive_buffer_bytes: Option<usize>,

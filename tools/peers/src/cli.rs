@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::capacity;
 use crate::driver::Plan;
+use crate::goodput::{self, Flow};
 use crate::peer;
 use crate::process::Place;
 use crate::work::Job;
@@ -17,6 +18,12 @@ pub enum Command {
     Compare(Plan),
     /// Find out how many clients fit.
     Capacity(capacity::Plan),
+    /// Find out how fast reliable messages go.
+    Goodput(goodput::Plan),
+    /// Be the sender of one run of goodput; started by the driver.
+    Send { peer: String, flow: Flow, seat: Seat },
+    /// Be its receiver; started by the driver.
+    Receive { peer: String, flow: Flow, seat: Seat, port: u16 },
     /// Be the server of one run; started by the driver.
     Serve { peer: String, job: Job, seat: Seat },
     /// Be the clients of one run; started by the driver.
@@ -43,6 +50,15 @@ pub fn parse() -> Command {
             let (peer, job, seat) = run(matches);
             Command::Play { peer, job, seat, port: get(matches, "port") }
         }
+        Some(("send", matches)) => {
+            let (peer, flow, seat) = run_of_flow(matches);
+            Command::Send { peer, flow, seat }
+        }
+        Some(("receive", matches)) => {
+            let (peer, flow, seat) = run_of_flow(matches);
+            Command::Receive { peer, flow, seat, port: get(matches, "port") }
+        }
+        _ if matches.get_flag("goodput") => Command::Goodput(goodput_plan(&matches)),
         _ if matches.get_flag("capacity") => Command::Capacity(capacity_plan(&matches)),
         _ => Command::Compare(plan(&matches)),
     }
@@ -69,6 +85,16 @@ fn command_of_run(name: &'static str) -> clap::Command {
         .arg(number("snapshot-interval", "1", "Ticks").value_parser(value_parser!(u32).range(1..=60)))
         .arg(number("phase-us", "0", "Begin of a tick").value_parser(value_parser!(u32)))
         .arg(number("beside", "0", "Process of the yardstick").value_parser(value_parser!(u32)))
+        .arg(number("core", "0", "Processor to stay on").value_parser(value_parser!(u32)))
+        .arg(go_first())
+}
+
+/// The same for a run of goodput.
+fn command_of_flow(name: &'static str) -> clap::Command {
+    clap::Command::new(name)
+        .hide(true)
+        .arg(Arg::new("peer").required(true))
+        .arg(number("window-ms", "1000", "Length of the window").value_parser(value_parser!(u32)))
         .arg(number("core", "0", "Processor to stay on").value_parser(value_parser!(u32)))
         .arg(go_first())
 }
@@ -113,6 +139,11 @@ fn command() -> clap::Command {
                 .help("Find out how many clients fit, of the floor and tickwire"),
         )
         .arg(
+            Arg::new("goodput").long("goodput").action(ArgAction::SetTrue).conflicts_with("capacity").help(
+                "Find out how fast reliable messages of 1000 bytes go to one client, of FigNet and ENet",
+            ),
+        )
+        .arg(
             number("step", "64", "With --capacity: how precisely")
                 .value_parser(value_parser!(u32).range(1..)),
         )
@@ -124,6 +155,11 @@ fn command() -> clap::Command {
                 .help("Stay in this network namespace: other traffic is counted too"),
         )
         .subcommand(command_of_run("serve"))
+        .subcommand(command_of_flow("send"))
+        .subcommand(
+            command_of_flow("receive")
+                .arg(number("port", "0", "The sender's").value_parser(value_parser!(u16))),
+        )
         .subcommand(
             command_of_run("play").arg(number("port", "0", "The server's").value_parser(value_parser!(u16))),
         )
@@ -147,6 +183,16 @@ fn capacity_plan(matches: &ArgMatches) -> capacity::Plan {
         peers: peers(matches, capacity::NAMES),
         ticks: u64::from(get::<u32>(matches, "seconds")) * 60,
         step: get::<u32>(matches, "step") as usize,
+        page: matches.get_one("write").cloned(),
+    }
+}
+
+fn goodput_plan(matches: &ArgMatches) -> goodput::Plan {
+    goodput::Plan {
+        place: place(matches),
+        peers: peers(matches, goodput::NAMES),
+        rounds: get::<u32>(matches, "rounds") as usize,
+        flow: Flow { window: Duration::from_secs(u64::from(get::<u32>(matches, "seconds"))) },
         page: matches.get_one("write").cloned(),
     }
 }
@@ -175,6 +221,12 @@ fn run(matches: &ArgMatches) -> (String, Job, Seat) {
     };
     let seat = Seat { core: get(matches, "core"), goes_first: matches.get_flag("go-first") };
     (get(matches, "peer"), job, seat)
+}
+
+fn run_of_flow(matches: &ArgMatches) -> (String, Flow, Seat) {
+    let flow = Flow { window: Duration::from_millis(u64::from(get::<u32>(matches, "window-ms"))) };
+    let seat = Seat { core: get(matches, "core"), goes_first: matches.get_flag("go-first") };
+    (get(matches, "peer"), flow, seat)
 }
 
 fn get<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> T {

@@ -9,6 +9,7 @@ use tickwire::io::pin_thread;
 mod capacity;
 mod cli;
 mod driver;
+mod goodput;
 mod pace;
 mod page;
 mod peer;
@@ -38,6 +39,17 @@ fn run() -> Result<(), String> {
     match cli::parse() {
         Command::Compare(plan) => driver::compare(&plan),
         Command::Capacity(plan) => capacity::find(&plan),
+        Command::Goodput(plan) => goodput::compare(&plan),
+        Command::Send { peer, flow, seat } => {
+            sit(&seat)?;
+            println!("{}", goodput::send(&peer, &flow)?.to_line());
+            Ok(())
+        }
+        Command::Receive { peer, flow, seat, port } => {
+            sit(&seat)?;
+            println!("{}", goodput::receive(&peer, &flow, port)?.to_line());
+            Ok(())
+        }
         Command::Serve { peer, job, seat } => {
             sit(&seat)?;
             println!("{}", peer::serve(&peer, &job)?.to_line());

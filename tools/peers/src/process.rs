@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use crate::goodput::{Flow, ReceiverReport, Run, SenderReport};
 use crate::work::{ClientReport, Job, ServerReport, TICK};
 
 /// Where a run takes place.
@@ -57,6 +58,27 @@ pub fn run(place: &Place, peer: &str, job: &Job) -> Result<(ServerReport, Client
     Ok((server, play))
 }
 
+/// One sender and its receiver, from start to end.
+pub fn run_flow(place: &Place, peer: &str, flow: &Flow) -> Result<Run, String> {
+    let window_ms = flow.window.as_millis().to_string();
+    let start = |role: &[&str], core: u32| {
+        let mut command = Command::new(program()?);
+        command.args(role).args([peer, "--window-ms", &window_ms, "--core", &core.to_string()]);
+        if place.goes_first {
+            command.arg("--go-first");
+        }
+        Process::spawn(&mut command)
+    };
+    let mut sender = start(&["send"], place.server_core)?;
+    let port = sender.port()?;
+    let mut receiver = start(&["receive", "--port", &port], place.client_core)?;
+    let said = receiver.line()?;
+    let receiver = ReceiverReport::from_line(&said).ok_or(said)?;
+    let said = sender.line()?;
+    let sender = SenderReport::from_line(&said).ok_or(said)?;
+    Ok(Run { sender, receiver })
+}
+
 /// A floor program of always the same size that works beside everyone who is measured: what the machine does at the
 /// time, it does to both.
 pub struct Yardstick {
@@ -97,8 +119,7 @@ impl Pair {
             false => Command::new(program()?),
         };
         let mut server = Process::start(&mut command, place, &["serve"], peer, job)?;
-        let ready = server.line()?;
-        let port = ready.strip_prefix("ready ").ok_or_else(|| format!("the server said {ready:?}"))?;
+        let port = server.port()?;
         let mut command = match apart {
             true => {
                 let mut command = Command::new("nsenter");
@@ -108,7 +129,7 @@ impl Pair {
             false => Command::new(program()?),
         };
         let job = Job { phase: job.phase + TICK / 4, ..*job };
-        let play = Process::start(&mut command, place, &["play", "--port", port], peer, &job)?;
+        let play = Process::start(&mut command, place, &["play", "--port", &port], peer, &job)?;
         Ok(Self { server, play })
     }
 }
@@ -141,6 +162,10 @@ impl Process {
         if place.goes_first {
             command.arg("--go-first");
         }
+        Self::spawn(command)
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self, String> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -148,6 +173,13 @@ impl Process {
             .map_err(|error| format!("cannot start: {error}"))?;
         let stdout = child.stdout.take().ok_or("no output to read")?;
         Ok(Self { child, lines: BufReader::new(stdout).lines() })
+    }
+
+    /// The port that it says its peers may come to.
+    fn port(&mut self) -> Result<String, String> {
+        let ready = self.line()?;
+        let port = ready.strip_prefix("ready ").map(str::to_owned);
+        port.ok_or_else(|| format!("the server said {ready:?}"))
     }
 
     /// Its next line.

@@ -184,6 +184,7 @@ pub mod enet {
         flags: u32,
         data: *mut u8,
         data_length: usize,
+        free_callback: Option<unsafe extern "C" fn(*mut PacketHead)>,
     }
 
     #[repr(C)]
@@ -210,6 +211,17 @@ pub mod enet {
         Callbacks { malloc: Some(counted_malloc), free: Some(libc::free), no_memory: None };
 
     static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+    static PACKETS_FREED: AtomicU64 = AtomicU64::new(0);
+
+    unsafe extern "C" fn count_freed(_: *mut PacketHead) {
+        PACKETS_FREED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Packets sent that libenet is done with: reliable ones were acknowledged.
+    pub fn packets_freed() -> u64 {
+        PACKETS_FREED.load(Ordering::Relaxed)
+    }
 
     unsafe extern "C" fn counted_malloc(size: usize) -> *mut c_void {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -297,15 +309,22 @@ pub mod enet {
         }
 
         /// Takes in and sends everything that waits.
-        pub fn service(&mut self, mut told: impl FnMut(Event<'_>)) {
+        pub fn service(&mut self, told: impl FnMut(Event<'_>)) {
+            self.service_for(0, told);
+        }
+
+        /// The same; while there is nothing to tell it waits for up to `wait_ms`.
+        pub fn service_for(&mut self, wait_ms: u32, mut told: impl FnMut(Event<'_>)) {
             let host = self.0.as_ptr();
+            let mut wait_ms = wait_ms;
             loop {
                 let mut event =
                     RawEvent { kind: 0, peer: ptr::null_mut(), channel: 0, data: 0, packet: ptr::null_mut() };
                 // SAFETY: the host is alive and the event is ours.
-                if unsafe { enet_host_service(host, &mut event, 0) } <= 0 {
+                if unsafe { enet_host_service(host, &mut event, wait_ms) } <= 0 {
                     return;
                 }
+                wait_ms = 0;
                 let Some(peer) = NonNull::new(event.peer) else { continue };
                 let peer = PeerAt { peer, host };
                 match event.kind {
@@ -335,6 +354,9 @@ pub mod enet {
             // that is not taken is still ours to destroy.
             unsafe {
                 let packet = enet_packet_create(bytes.as_ptr().cast(), bytes.len(), flags);
+                if let Some(packet) = packet.as_mut() {
+                    packet.free_callback = Some(count_freed);
+                }
                 if !packet.is_null() && enet_peer_send(to.peer.as_ptr(), channel, packet) < 0 {
                     enet_packet_destroy(packet);
                 }

@@ -105,7 +105,7 @@ fn cpu_ns(clock: ClockId) -> u64 {
 }
 
 /// Allocations on this thread so far, those of a C library included.
-fn allocations() -> u64 {
+pub fn allocations() -> u64 {
     heap::thread_allocations() + sys::foreign_allocations()
 }
 

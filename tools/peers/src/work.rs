@@ -174,6 +174,8 @@ macro_rules! line {
     };
 }
 
+pub(crate) use line;
+
 line!(ServerReport {
     cpu_ns: cpu_ns,
     wall_ns: wall_ns,

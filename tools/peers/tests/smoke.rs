@@ -56,6 +56,23 @@ fn the_floor_and_tickwire_deliver() {
     );
 }
 
+/// One reliable flow: everything comes once and in order.
+#[test]
+fn reliable_messages_flow() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tickwire-peers"))
+        .args(["--goodput", "--shared-net", "--rounds", "1", "--seconds", "1", "--server-core", "0"])
+        .args(["--client-core", "0", "--peers", "tickwire-fignet"])
+        .output()
+        .expect("the tool runs");
+    let table = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let row = table.lines().find(|line| line.starts_with("| tickwire-fignet |")).expect("a row");
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let goodput: f64 = cells[2].parse().expect("a number");
+    assert!(goodput > 1.0, "{row}");
+    assert_eq!(cells[6..8], ["0.00", "0"], "no allocations, no faults: {row}");
+}
+
 /// A peer that is not there is said to be missing, and nothing else is made of it.
 #[test]
 fn an_unknown_peer_fails() {
