@@ -18,7 +18,9 @@ use crate::session::fignet::seal::{self, Seal};
 use crate::session::fignet::{Delivery, Event, HearError, Host, NetworkConfig, PeerId, PeerStats};
 use crate::session::input::InputBuffer;
 use crate::session::rate::{Burst, Limiter};
-use crate::snapshot::fignet::{Area, DEFAULT_PRECISION, Encoder, Measured, PeerView, Request, SnapshotRate};
+use crate::snapshot::fignet::{
+    Area, DEFAULT_PRECISION, Encoder, Measured, PeerView, Request, Scope, Shared, SnapshotRate,
+};
 use crate::storage::{Handle, Pool, Ring};
 use crate::time::{Duration, Instant, Tick};
 use crate::wire::fignet::game::{
@@ -67,6 +69,7 @@ pub(super) struct Fignet {
     by_peer: Box<[Option<Handle>]>,
     encoder: Encoder,
     packer: Packer,
+    shared: Shared,
     message: Box<[u8; MESSAGE_BYTES_MAX]>,
     chats: Ring<Chat>,
 }
@@ -116,6 +119,7 @@ impl Fignet {
             by_peer: vec![None; peers].into_boxed_slice(),
             encoder: Encoder::new(entities_max, DEFAULT_PRECISION),
             packer: Packer::new(),
+            shared: Shared::new(),
             message: Box::new([0; MESSAGE_BYTES_MAX]),
             chats: Ring::new(CHATS_MAX, Chat { by: None, len: 0, text: [0; CHAT_BYTES_MAX] }),
         }
@@ -216,6 +220,34 @@ impl FignetSeat {
             loss_permille: (lost * 1000 / sent.max(1)).min(1000) as u32,
             snapshot_bytes: self.snapshot_bytes,
         });
+    }
+}
+
+/// What makes the messages with snapshots.
+struct Maker<'a> {
+    encoder: &'a mut Encoder,
+    packer: &'a mut Packer,
+    shared: &'a mut Shared,
+    message: &'a mut [u8; MESSAGE_BYTES_MAX],
+}
+
+impl Maker<'_> {
+    /// The message of at most `len_max` bytes for a peer of room `room`: most of the time one that was made for another
+    /// one in the room.
+    fn message(&mut self, room: u32, request: &Request<'_>, view: &mut PeerView, len_max: usize) -> &[u8] {
+        let tick = request.history.newest().expect("a snapshot of a room that has a frame").tick;
+        let scope = Scope::of(request, view);
+        let kept = scope.and_then(|scope| self.shared.find(room, &scope));
+        if let Some(kept) = kept.filter(|&kept| self.shared.message(kept).len() <= len_max) {
+            view.sent_exact(tick, request.area);
+            return self.shared.message(kept);
+        }
+        let plain = self.encoder.encode(request, view, &mut self.message[..len_max]);
+        let len = self.packer.pack(DEFAULT_CODER, &mut self.message[..plain]);
+        if let Some(scope) = scope.filter(|_| view.is_exact(tick)) {
+            self.shared.keep(room, scope, &self.message[..len]);
+        }
+        &self.message[..len]
     }
 }
 
@@ -472,11 +504,11 @@ impl<G: Game> Server<G> {
             area: Area::around(0, 0, width, height),
             focus: room.game.focus(seat.player),
         };
-        let plain = door.encoder.encode(&request, &mut seat.view, &mut door.message[..len_max]);
-        let len = door.packer.pack(DEFAULT_CODER, &mut door.message[..plain]);
-        seat.snapshot_bytes = (seat.snapshot_bytes * 7 + len as u32) / 8;
+        let Fignet { encoder, packer, shared, message, .. } = door;
+        let mut maker = Maker { encoder, packer, shared, message };
+        let message = maker.message(seat.room, &request, &mut seat.view, len_max);
+        seat.snapshot_bytes = (seat.snapshot_bytes * 7 + message.len() as u32) / 8;
         seat.snapshot_at = Some(tick);
-        let message = &door.message[..len];
         let sent = door
             .host
             .with(seat.peer, |peer, pools| peer.send_noted(pools, CHANNEL_SNAPSHOTS, message, tick.0));

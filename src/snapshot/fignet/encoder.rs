@@ -218,7 +218,7 @@ impl Encoder {
 
 /// The frame to encode against: the newest that the peer acknowledged, if it is not too old, still here, and what
 /// the peer holds there is known.
-fn usable_baseline<'a>(history: &'a History, peer: &PeerView, now: Tick) -> Option<Frame<'a>> {
+pub(super) fn usable_baseline<'a>(history: &'a History, peer: &PeerView, now: Tick) -> Option<Frame<'a>> {
     let tick = peer.baseline()?;
     let is_near = (1..=BASELINE_AGE_MAX).contains(&now.since(tick));
     if is_near && peer.view.knows(tick) { history.frame(tick) } else { None }

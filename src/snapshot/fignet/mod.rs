@@ -9,6 +9,7 @@ mod area;
 mod encoder;
 mod peer;
 mod rate;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ pub use area::{Area, MARGIN_PIXELS};
 pub use encoder::{Encoder, ROOM_BYTES_MIN, Request};
 pub use peer::PeerView;
 pub use rate::{Measured, RATE_MAX_HZ, RATE_MIN_HZ, SnapshotRate};
+pub use shared::{Scope, Shared};
 
 use crate::wire::fignet::snapshot::Precision;
 

@@ -32,10 +32,15 @@ impl PeerView {
     }
 
     /// Records that the peer was sent all of `area` at `tick`, as [`Encoder::encode`](super::Encoder::encode) does when
-    /// everything fits: for tests and benches that begin in the middle.
+    /// everything fits: for a message made for another peer ([`Shared`](super::Shared)).
     pub fn sent_exact(&mut self, tick: Tick, area: Area) {
         self.set_area(tick, area);
         self.view.sent_exact(tick);
+    }
+
+    /// Whether the snapshot of `tick`, one that was sent, said everything.
+    pub fn is_exact(&self, tick: Tick) -> bool {
+        self.view.stale(tick).is_none()
     }
 
     /// The newest snapshot that the peer acknowledged.

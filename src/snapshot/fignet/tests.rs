@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::encoder::ROOM_BYTES_MIN;
-use super::{Area, Encoder, PeerView, Request};
+use super::{Area, Encoder, PeerView, Request, Scope, Shared};
 use crate::model::{
     Entity, EntityTable, Kind, PLAYERS_MAX, POSITION_MAX, POSITION_MIN, PlayerId, PlayerState, VELOCITY_MAX,
     VELOCITY_MIN,
@@ -189,6 +189,49 @@ proptest! {
             rounds += 1;
         }
         prop_assert!(room.is_exact(), "after {rounds} more messages");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// What is kept for a scope is to the byte what each peer of that scope would be told alone.
+    #[test]
+    fn peers_of_a_scope_are_told_the_same(
+        story in prop::collection::vec((changes(), any::<[bool; 4]>(), any::<bool>()), 1..40),
+        room_bytes in ROOM_BYTES_MIN..=MESSAGE_BYTES_MAX,
+    ) {
+        let mut room = Room::new(Precision::Exact, room_bytes);
+        let mut shared = Shared::new();
+        let mut peers: [PeerView; 4] = std::array::from_fn(|_| PeerView::new(ENTITIES, 1));
+        let everywhere = Area::EVERYTHING;
+        for (changes, acks, is_near) in &story {
+            room.step(changes);
+            for (number, (peer, is_acked)) in peers.iter_mut().zip(acks).enumerate() {
+                let request = Request {
+                    history: &room.history,
+                    timestamp_us: 5,
+                    area: if *is_near || number < 2 { room.area } else { everywhere },
+                    focus: room.table.next_live(1 + number as u32),
+                };
+                let mut out = [0; MESSAGE_BYTES_MAX];
+                let scope = Scope::of(&request, peer);
+                let len = room.encoder.encode(&request, peer, &mut out[..room_bytes]);
+                if let Some(scope) = scope {
+                    if let Some(kept) = shared.find(7, &scope) {
+                        prop_assert_eq!(shared.message(kept), &out[..len]);
+                        prop_assert!(peer.is_exact(room.tick));
+                    } else if peer.is_exact(room.tick) {
+                        shared.keep(7, scope, &out[..len]);
+                        prop_assert_eq!(shared.find(7, &scope).map(|at| shared.message(at)), Some(&out[..len]));
+                    }
+                    prop_assert_eq!(shared.find(8, &scope), None, "another room's");
+                }
+                if *is_acked {
+                    peer.acknowledged(room.tick);
+                }
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Eight clients for a second: what is sent arrives, for the floor and for tickwire over both protocols.
+/// Eight clients for a second: what is sent arrives, for the floor and for tickwire over all protocols.
 #[test]
 fn the_floor_and_tickwire_deliver() {
     let svg = std::env::temp_dir().join(format!("tickwire-peers-{}.svg", std::process::id()));
@@ -12,7 +12,7 @@ fn the_floor_and_tickwire_deliver() {
         .args([
             "--shared-net",
             "--peers",
-            "floor,tickwire,tickwire-rtype",
+            "floor,tickwire,tickwire-rtype,tickwire-fignet",
             "--clients",
             "8",
             "--rounds",
@@ -29,7 +29,7 @@ fn the_floor_and_tickwire_deliver() {
         .expect("the tool runs");
     let table = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for peer in ["floor", "tickwire", "tickwire-rtype"] {
+    for peer in ["floor", "tickwire", "tickwire-rtype", "tickwire-fignet"] {
         let start = format!("| 8 | {peer} | ");
         let row = table.lines().find(|line| line.starts_with(&start)).expect("a row");
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
@@ -43,12 +43,13 @@ fn the_floor_and_tickwire_deliver() {
     let chart = std::fs::read_to_string(&svg).expect("a chart");
     std::fs::remove_file(&svg).expect("it is there");
     assert!(chart.starts_with("<svg") && chart.ends_with("</svg>\n"));
-    assert_eq!(chart.matches("<rect").count(), 4, "the ground and three bars");
+    assert_eq!(chart.matches("<rect").count(), 5, "the ground and four bars");
     let written = std::fs::read_to_string(&page).expect("the page");
     std::fs::remove_file(&page).expect("it is there");
     let table = table.trim();
     assert!(
-        written.contains(table) && written.contains("--shared-net --peers floor,tickwire,tickwire-rtype"),
+        written.contains(table)
+            && written.contains("--shared-net --peers floor,tickwire,tickwire-rtype,tickwire-fignet"),
         "{written}"
     );
     assert!(

@@ -38,6 +38,8 @@ pub const NAMES: &[&str] = &[
     "tickwire-uring",
     #[cfg(feature = "tickwire")]
     "tickwire-rtype",
+    #[cfg(feature = "tickwire")]
+    "tickwire-fignet",
     #[cfg(feature = "enet")]
     "rusty_enet",
     #[cfg(feature = "libenet")]
@@ -70,6 +72,8 @@ pub fn serve(name: &str, job: &Job) -> Result<ServerReport, String> {
         "tickwire-uring" => tickwire::serve(job, Backend::IoUring, Door::Aegis),
         #[cfg(feature = "tickwire")]
         "tickwire-rtype" => tickwire::serve(job, Backend::Mio, Door::Rtype),
+        #[cfg(feature = "tickwire")]
+        "tickwire-fignet" => tickwire::serve(job, Backend::Mio, Door::Fignet),
         #[cfg(feature = "enet")]
         "rusty_enet" => serve_widely(job, enet::Enet::bind(job)?),
         #[cfg(feature = "libenet")]
@@ -104,6 +108,8 @@ pub fn play(name: &str, job: &Job, port: u16) -> Result<ClientReport, String> {
         }
         #[cfg(feature = "tickwire")]
         "tickwire-rtype" => pace::play(job, |_| tickwire::RtypeGuest::connect(port)),
+        #[cfg(feature = "tickwire")]
+        "tickwire-fignet" => pace::play(job, |number| tickwire::FignetGuest::connect(job, port, number)),
         #[cfg(feature = "enet")]
         "rusty_enet" => pace::play(job, |_| enet::EnetGuest::connect(port)),
         #[cfg(feature = "libenet")]

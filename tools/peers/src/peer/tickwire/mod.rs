@@ -1,7 +1,8 @@
-//! tickwire itself, over Aegis and over R-Type: its own loop and its own clients. A snapshot is a real one here, encoded
+//! tickwire itself, over each of its protocols: its own loop and its own clients. A snapshot is a real one here, encoded
 //! for every client: the delta of a room's entities against what the client has acknowledged, or over R-Type where all
 //! of them are.
 
+mod fignet;
 mod rtype;
 
 use std::cell::Cell;
@@ -20,7 +21,7 @@ use ::tickwire::model::{
 };
 use ::tickwire::rng::TokenSource;
 use ::tickwire::seam::{DATAGRAM_BYTES_MAX, Door};
-use ::tickwire::server::{self, Server, Stats};
+use ::tickwire::server::{self, FignetSettings, Server, Stats};
 use ::tickwire::wire::aegis::HEADER_BYTES;
 use ::tickwire::wire::aegis::event::Event;
 use ::tickwire::world::{Events, Game};
@@ -29,15 +30,20 @@ use crate::pace::{Guest, Stage, next_beat, say_ready};
 use crate::usage::{Mark, Works};
 use crate::work::{EVENT_INTERVAL, JOIN_MAX, Job, Part, ServerReport, Tally, mix};
 
+pub use self::fignet::FignetGuest;
 pub use self::rtype::RtypeGuest;
 
-/// Entities of a room: their changes make a snapshot of about 160 bytes over Aegis, and their places one of 160 over
-/// R-Type.
+/// Entities of a room: their changes make a snapshot of about 160 bytes over Aegis and over FigNet, and their places one
+/// of 160 over R-Type.
 const ENTITIES: usize = 17;
 const ENTITIES_RTYPE: usize = 14;
+const ENTITIES_FIGNET: usize = 13;
 
 /// Entity slots: more for the events', whose places say where they belong.
 const SLOTS: usize = ENTITIES + 1 + Part::Window as usize;
+
+/// Places along each side of a room, in the world's units.
+const PLACES: i32 = 1 << 18;
 
 /// Serves the job over `backend` to the clients of `door`.
 pub fn serve(job: &Job, backend: Backend, door: Door) -> Result<ServerReport, String> {
@@ -62,6 +68,7 @@ pub fn serve(job: &Job, backend: Backend, door: Door) -> Result<ServerReport, St
     let settings = server::Settings {
         snapshot_interval: job.snapshot_interval as u8,
         aegis_udp_port: port(door_name(Door::Aegis)),
+        fignet: (door == Door::Fignet).then(|| FignetSettings { config: fignet::config(job), epoch: 1 }),
         ..server::Settings::new(limits)
     };
     say_ready(port(if door == Door::Aegis { AEGIS_TCP } else { door_name(door) }));
@@ -76,6 +83,7 @@ pub fn serve(job: &Job, backend: Backend, door: Door) -> Result<ServerReport, St
         report: None,
         works: Works::new(job),
         ticks: 0,
+        settling_ticks: if door == Door::Fignet { fignet::SETTLING_TICKS } else { 0 },
     };
     let mut failed = None;
     let ran = io.run(&mut server, |server, _| {
@@ -110,6 +118,8 @@ struct Watch {
     works: Works,
     /// The server's ticks at the last turn.
     ticks: u64,
+    /// Ticks of play until there is a snapshot in every tick.
+    settling_ticks: u64,
 }
 
 impl Watch {
@@ -121,7 +131,7 @@ impl Watch {
                 return Err(format!("only {} clients came in", stats.sessions_bound));
             }
             if stats.sessions_bound >= self.job.clients as u64 {
-                self.since = Some(stats.ticks);
+                self.since = Some(stats.ticks + self.settling_ticks);
             }
             return Ok(false);
         };
@@ -129,7 +139,7 @@ impl Watch {
             self.ticks = stats.ticks;
             self.works.note(self.mark.is_some());
         }
-        match self.job.stage(stats.ticks - since) {
+        match self.job.stage(stats.ticks.saturating_sub(since)) {
             Stage::WarmUp => {}
             Stage::Window => {
                 if self.mark.is_none() {
@@ -180,7 +190,11 @@ impl Crowd {
 
     /// Entities that move.
     fn len(&self) -> u64 {
-        let entities = if self.door == Door::Rtype { ENTITIES_RTYPE } else { ENTITIES };
+        let entities = match self.door {
+            Door::Aegis => ENTITIES,
+            Door::Rtype => ENTITIES_RTYPE,
+            Door::Fignet => ENTITIES_FIGNET,
+        };
         entities as u64
     }
 
@@ -243,7 +257,7 @@ impl Game for Crowd {
             let Some(entity) = self.entities.get_mut(index) else { continue };
             let chance = mix(self.tick << 8 | u64::from(index));
             let small = |shift: u32| (chance >> shift & 0x1FF) as i32 - 256;
-            let (x, y) = ((entity.x + small(0)) & 0x3_FFFF, (entity.y + small(9)) & 0x3_FFFF);
+            let (x, y) = ((entity.x + small(0)) & (PLACES - 1), (entity.y + small(9)) & (PLACES - 1));
             *entity = entity.moving(x, y, small(18) as i16, small(27) as i16);
             entity.health = health;
             if index == 1 && self.door == Door::Rtype {
@@ -267,6 +281,11 @@ impl Game for Crowd {
 
     fn focus(&self, _player: PlayerId) -> Option<u32> {
         None
+    }
+
+    /// All that there is.
+    fn playfield(&self) -> [i32; 2] {
+        [PLACES, PLACES]
     }
 
     fn state_hash(&self) -> u64 {
